@@ -1,0 +1,28 @@
+# Two commands do everything on a fresh machine:  make demo   make test
+PYTHON ?= python3
+RANKS  ?= 2
+GPU    ?=
+BIN    := .venv/bin
+
+.PHONY: demo test setup check lock clean help
+.DEFAULT_GOAL := help
+
+help:      ## this list
+	@grep -E '^[a-z]+: .*##' Makefile | sed 's/:.*## /\t/' | expand -t 10
+
+demo: setup        ## set up, then the whole experiment on the built-in corpus (RANKS=1: no Horovod needed)
+	@$(BIN)/wmtflow run config/demo.yaml --set train.ranks=$(RANKS)
+
+test: setup        ## set up, then every test
+	@$(BIN)/python -m pytest
+
+setup:     ## .venv with the locked packages and Horovod (GPU=1: with CUDA and NCCL)
+	@$(PYTHON) scripts/setup.py $(if $(GPU),--gpu) $(if $(filter 1,$(RANKS)),--no-horovod)
+
+check: setup       ## ruff, mypy and the layers
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
+
+lock:      ## resolve the dependencies of pyproject.toml again (needs uv)
+	@for kind in cpu gpu; do uv pip compile pyproject.toml --extra $$kind --extra dev --extra build \
+	  --universal --python-version 3.10 --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet \
+	  --output-file requirements$$(test $$kind = gpu && echo -gpu).lock; done

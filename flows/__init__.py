@@ -1,0 +1,1 @@
+"""The story: which stages, in which order."""

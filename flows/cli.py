@@ -1,0 +1,197 @@
+"""The command `wmtflow`. Prefect and TensorFlow are imported only by the commands that need them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from nmt import runs
+from nmt.config import StageName, data_folder, load
+from nmt.errors import RequestError, WmtflowError, choices
+from nmt.store.plan import ORDER, plan
+from nmt.store.store import Store
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="The WMT16 English-German Transformer experiment, end to end.",
+)
+
+Config = Annotated[str, typer.Argument(help="settings file, or a name in config/ such as demo", show_default=False)]
+RunName = Annotated[
+    str, typer.Argument(metavar="RUN", help="name of a finished run: see wmtflow runs", show_default=False)
+]
+Overrides = Annotated[list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="change one setting")]
+Name = Annotated[Optional[str], typer.Option("--name", help="name of the run; default: the settings file's")]  # noqa: UP045
+
+
+@app.command()
+def run(
+    config: Config,
+    overrides: Overrides = None,
+    name: Name = None,
+    start: Annotated[
+        str | None, typer.Option("--from", metavar="STAGE", help="begin here; earlier stages must be in the store")
+    ] = None,
+    only: Annotated[Optional[str], typer.Option("--only", metavar="STAGE", help="run this stage alone")] = None,  # noqa: UP045
+    force: Annotated[bool, typer.Option("--force", help="make the stages again even if they are in the store")] = False,
+    mirror: Annotated[Optional[Path], typer.Option("--mirror", help="folder to look for downloads in first")] = None,  # noqa: UP045
+) -> None:
+    """Run an experiment: what is in the store is reused, the rest is done."""
+    if start and only:
+        raise RequestError("--from and --only exclude each other")
+    changes = [*(overrides or []), *([f"download.mirror={mirror}"] if mirror else [])]
+    load(config, changes, name)  # a wrong request ends here, before Prefect is started
+    os.environ.setdefault(
+        "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "120"
+    )  # its default is short for a busy machine
+    os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
+    from flows import console
+    from flows.experiment import experiment
+
+    console.use()
+    result = experiment(config, changes, name, stage_name(start), stage_name(only), force)
+    if result is not None:
+        show_result(result)
+
+
+@app.command()
+def status(
+    config: Config,
+    overrides: Overrides = None,
+    name: Name = None,
+    verify: Annotated[bool, typer.Option("--verify", help="hash every stored file, however large")] = False,
+) -> None:
+    """Show for each stage whether it is cached or would run, and why."""
+    experiment = load(config, overrides or [], name)
+    planned = plan(experiment, Store(data_folder() / "store"), runs.previous_keys(experiment.name), thorough=verify)
+    for item in planned:
+        word = "cached" if item.cached else "run"
+        typer.echo(f"{item.key.stage:<10} {item.key.digest}  {word:<7} {item.reason}")
+
+
+@app.command("runs")
+def list_runs() -> None:
+    """List finished runs with their scores."""
+    for name in runs.names():
+        result = runs.read(name)
+        typer.echo(f"{name:<20} BLEU {result.bleu:6.2f}  chrF {result.chrf:6.2f}  {result.report}")
+
+
+@app.command()
+def translate(
+    run_name: RunName,
+    beam: Annotated[Optional[int], typer.Option(help="hypotheses kept; default: as the run was scored")] = None,  # noqa: UP045
+) -> None:
+    """Translate the lines of standard input to standard output."""
+    from nmt.corpus.text import chunks
+    from nmt.decoding.translate import Translator
+
+    result = runs.read(run_name)
+    settings = result.experiment.score
+    translator = Translator(Path(result.model), settings.model_copy(update={"beam": beam}) if beam else settings)
+    lines = (line.removesuffix(b"\n").decode("utf-8", errors="replace") for line in sys.stdin.buffer)
+    for chunk in chunks(lines, 1 if sys.stdin.isatty() else 1_000):
+        for output in translator(chunk):
+            sys.stdout.buffer.write(output.text.encode() + b"\n")
+        sys.stdout.buffer.flush()
+
+
+@app.command()
+def score(
+    run_name: RunName,
+    test_set: Annotated[Optional[str], typer.Option(help="a test set of sacreBLEU's, such as wmt14/full")] = None,  # noqa: UP045
+    files: Annotated[tuple[Path, Path] | None, typer.Option(metavar="SOURCE TARGET", help="two parallel files")] = None,
+) -> None:
+    """Show a run's scores, or score its model on another test set."""
+    result = runs.read(run_name)
+    if test_set is None and files is None:
+        show_scores("test", result.bleu, result.signature, result.chrf)
+        return
+    from nmt.corpus.download import sacrebleu_files
+    from nmt.decoding.translate import Translator
+    from nmt.scoring.score import score_files
+
+    experiment = result.experiment
+    if test_set:
+        found = sacrebleu_files(test_set, (experiment.source, experiment.target))
+        files = found[experiment.source], found[experiment.target]
+    assert files is not None
+    for path in files:
+        if not path.is_file():
+            raise RequestError(f"there is no file {path}")
+    scores, _ = score_files(Translator(Path(result.model), experiment.score), *files, test_set or files[0].name)
+    show_scores(test_set or files[0].name, scores.bleu, scores.signature, scores.chrf)
+
+
+@app.command()
+def report(run_name: RunName) -> None:
+    """Print the eleven answers of a run and the path of its report."""
+    import json
+
+    result = runs.read(run_name)
+    for answer in json.loads((runs.folder(run_name) / "answers.json").read_text(encoding="utf-8")):
+        typer.echo(f"{answer['number']:>2}. {answer['question']}\n    {answer['answer']}")
+    typer.echo(f"\nreport: {result.report}")
+
+
+@app.command()
+def clean(
+    keep: Annotated[int, typer.Option(min=0, help="most recent runs whose outputs are kept")] = 3,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would be freed")] = False,
+) -> None:
+    """Free the disk of stage outputs that no kept run needs."""
+    from nmt.store.free import free
+
+    kept, freed, size = free(data_folder(), keep, dry_run)
+    typer.echo(f"kept runs: {', '.join(kept) or 'none'}")
+    for path in freed:
+        typer.echo(f"{'would free' if dry_run else 'freed'}  {path}")
+    typer.echo(f"{size / 1e6:,.1f} MB {'would be freed' if dry_run else 'freed'}")
+
+
+def stage_name(name: str | None) -> StageName | None:
+    """A stage by its name; an unknown one is refused with the nearest."""
+    if name is None:
+        return None
+    for valid in ORDER:
+        if name == valid:
+            return valid
+    raise RequestError(f"no stage '{name}'; {choices(name, ORDER)}")
+
+
+def show_result(result: runs.Result) -> None:
+    """The last lines of a run."""
+    width = max(len(stage.name) for stage in result.stages)
+    for stage in result.stages:
+        typer.echo(
+            f"{stage.name:<{width}}  {'cached' if stage.cached else f'{stage.seconds:.1f} s':>9}  {stage.reason}"
+        )
+    show_scores("test", result.bleu, result.signature, result.chrf)
+    typer.echo(f"report: {result.report}")
+
+
+def show_scores(name: str, bleu: float, signature: str, chrf: float) -> None:
+    """A score with its signature."""
+    typer.echo(f"BLEU {bleu:.2f} on {name}  ({signature})\nchrF {chrf:.2f}")
+
+
+def main() -> None:
+    """Run the command; an error a person can act on becomes one message and its exit status."""
+    try:
+        app()
+    except WmtflowError as error:
+        typer.echo(f"{type(error).__name__}: {error}", err=True)
+        sys.exit(error.exit_status)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left; nothing more to say
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

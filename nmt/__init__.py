@@ -1,0 +1,1 @@
+"""Everything about the experiment that would still make sense without Prefect."""

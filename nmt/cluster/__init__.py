@@ -1,0 +1,1 @@
+"""The machines: what they offer, and starting processes on them."""

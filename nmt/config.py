@@ -1,0 +1,288 @@
+"""An experiment's settings: one class per stage, one `Experiment` that holds them.
+
+YAML goes in, a frozen, fully checked `Experiment` comes out. A file in `config/` holds only what differs
+from the defaults below; a key that is not here is refused.
+
+A field made with `speed(...)` changes how fast a stage works and not what it writes, so it is no part of
+the stage's key. `train.steps` is special in its own way: asking for more of them continues the training.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from nmt.errors import ConfigError, choices
+
+ROOT = Path(__file__).resolve().parent.parent
+CONFIGS = ROOT / "config"
+
+StageName = Literal["preflight", "download", "clean", "tokenize", "learn_bpe", "shuffle", "train", "score", "report"]
+
+
+def data_folder() -> Path:
+    """Where the store and the runs are: `$WMTFLOW_DATA`, else `data/` of this checkout."""
+    return Path(os.environ.get("WMTFLOW_DATA") or ROOT / "data").absolute()
+
+
+def speed(default: Any, description: str, **limits: Any) -> Any:
+    """A field that changes only how fast a stage works."""
+    return Field(default, description=description, json_schema_extra={"speed": True}, **limits)
+
+
+class Settings(BaseModel):
+    """Base of all settings: frozen, and strict about names."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+    def key_settings(self) -> dict[str, Any]:
+        """What takes part in a stage's key: every field but those that change only speed, as plain JSON."""
+        return self.model_dump(mode="json", exclude=self._speed_fields())
+
+    def _speed_fields(self) -> set[str]:
+        extras = ((name, field.json_schema_extra) for name, field in type(self).model_fields.items())
+        return {name for name, extra in extras if isinstance(extra, dict) and extra.get("speed")}
+
+
+class PreflightSettings(Settings):
+    """What the machine is checked for before anything is spent."""
+
+    free_disk_gb: float = Field(0.0, ge=0, description="free disk to insist on, above the estimate")
+
+
+class ParallelFiles(Settings):
+    """Two text files whose lines belong together."""
+
+    source: Path = Field(description="text in the source language, one sentence a line")
+    target: Path = Field(description="its translation, line by line")
+
+    @field_validator("source", "target")
+    @classmethod
+    def _absolute(cls, path: Path) -> Path:
+        return path.expanduser().absolute()
+
+
+class DownloadSettings(Settings):
+    """Where the text comes from: the built-in grammar, your own files, or a corpus of config/corpora."""
+
+    corpus: str = Field("builtin", description="'builtin', 'files', or a name in config/corpora, such as 'wmt16'")
+    train_pairs: int = Field(60_000, ge=1_000, le=5_000_000, description="built-in: training pairs to make")
+    dev_pairs: int = Field(500, ge=10, le=100_000, description="built-in: pairs to evaluate on while training")
+    test_pairs: int = Field(500, ge=10, le=100_000, description="built-in: pairs to score at the end")
+    dirt: float = Field(0.0, ge=0, le=0.5, description="built-in: share of training pairs spoilt on purpose")
+    train: ParallelFiles | None = Field(None, description="files: the training text")
+    dev: ParallelFiles | None = Field(None, description="files: the text to evaluate on")
+    test: ParallelFiles | None = Field(None, description="files: the text to score")
+    mirror: Path | None = speed(None, "a folder that is looked in before the network; also $WMTFLOW_MIRROR")
+
+    @model_validator(mode="after")
+    def _corpus_is_complete(self) -> DownloadSettings:
+        known = {"builtin", "files", *(path.stem for path in (CONFIGS / "corpora").glob("*.yaml"))}
+        if self.corpus not in known:
+            raise ValueError(f"corpus: no corpus '{self.corpus}'; {choices(self.corpus, known)}")
+        given = [split for split in ("train", "dev", "test") if getattr(self, split) is not None]
+        if self.corpus == "files" and len(given) < 3:
+            missing = sorted({"train", "dev", "test"} - set(given))
+            raise ValueError(
+                f"corpus 'files' needs train, dev and test, each with source and target; missing: {missing}"
+            )
+        if self.corpus != "files" and given:
+            raise ValueError(f"{given[0]}: only for corpus 'files', not for '{self.corpus}'")
+        return self
+
+
+class CleanSettings(Settings):
+    """Which training pairs are kept: the rule of the reference, `clean-corpus-n 1 80`."""
+
+    min_words: int = Field(1, ge=1, description="fewest words a side may have")
+    max_words: int = Field(80, ge=1, description="most words a side may have")
+    max_ratio: float = Field(9.0, ge=1, description="most words of the longer side for each of the shorter")
+
+    @model_validator(mode="after")
+    def _some_length_is_left(self) -> CleanSettings:
+        if self.min_words > self.max_words:
+            raise ValueError(f"min_words {self.min_words} is over max_words {self.max_words}: nothing would be kept")
+        return self
+
+
+class TokenizeSettings(Settings):
+    """How sacremoses splits text into tokens."""
+
+    normalize_punctuation: bool = Field(False, description="unify quotes, dashes and spaces first")
+    lowercase: bool = Field(False, description="lower-case the tokens")
+    escape: bool = Field(True, description="write & < > ' \" | [ ] as entities, as Moses does")
+    aggressive_dash_splits: bool = Field(False, description="split at hyphens, marked @-@")
+    workers: int = speed(0, "processes; 0: one per core", ge=0)
+
+
+class LearnBpeSettings(Settings):
+    """The joint subword vocabulary."""
+
+    merges: int = Field(32_000, ge=1, le=200_000, description="merge operations learnt from both sides together")
+    min_frequency: int = Field(2, ge=1, description="a pair seen less often is not merged")
+    pad_vocabulary_to: int = Field(8, ge=1, le=1024, description="vocabulary size is a multiple of this")
+
+
+class ShuffleSettings(Settings):
+    """How the encoded pairs are stored."""
+
+    max_pieces: int = Field(250, ge=2, description="training pairs with more pieces on a side are left out")
+    workers: int = speed(0, "processes; 0: one per core", ge=0)
+
+
+class TrainSettings(Settings):
+    """The Transformer and how it is trained. The defaults are the reference's base model."""
+
+    ranks: int = Field(1, ge=1, le=1024, description="Horovod processes: one per GPU, or a few on a CPU")
+    threads: int = speed(0, "CPU threads of each rank; 0: share the cores evenly", ge=0)
+    layers: int = Field(6, ge=1, le=64, description="layers of the encoder, and of the decoder")
+    width: int = Field(512, ge=8, le=8192, description="model width (d_model)")
+    heads: int = Field(8, ge=1, le=128, description="attention heads; width must be a multiple of it")
+    feed_forward: int = Field(2048, ge=8, le=65536, description="width of the feed-forward layers")
+    dropout: float = Field(0.1, ge=0, lt=1, description="on residuals, attention weights and ReLU outputs")
+    label_smoothing: float = Field(0.1, ge=0, lt=1, description="probability spread over the whole vocabulary")
+    steps: int = Field(50_000, ge=1, description="updates; asking for more later continues")
+    batch: int = Field(128, ge=1, description="size of a rank's batch, in batch_unit; an update sees ranks x batch")
+    batch_unit: Literal["pairs", "tokens"] = Field("pairs", description="tokens: padded pieces of the longer side")
+    max_length: int = Field(56, ge=2, description="training pairs with more pieces on a side are not used")
+    learning_rate: float = Field(
+        2.0, gt=0, description="factor in rate = f * width^-0.5 * min((s+1) * w^-1.5, (s+1)^-0.5)"
+    )
+    warmup: int = Field(8_000, ge=1, description="steps w over which the rate rises")
+    adam_beta1: float = Field(0.9, ge=0, lt=1, description="Adam: decay of the mean")
+    adam_beta2: float = Field(0.997, ge=0, lt=1, description="Adam: decay of the variance")
+    adam_epsilon: float = Field(1e-9, gt=0, description="Adam: added to the root of the variance")
+    fp16_compression: bool = Field(False, description="send gradients between ranks as 16-bit floats")
+    eval_every: int = Field(4_001, ge=1, description="steps between evaluations on the dev set")
+    checkpoint_every: int = Field(1_000, ge=1, description="steps between checkpoints")
+    checkpoint_minutes: float = speed(10.0, "a checkpoint at least this often", gt=0)
+    keep: int = Field(5, ge=1, description="newest checkpoints kept")
+    average: int = Field(5, ge=1, description="newest checkpoints whose weights are averaged for the finished model")
+    log_every: int = speed(100, "steps between lines of progress", ge=1)
+
+    @model_validator(mode="after")
+    def _heads_divide_width(self) -> TrainSettings:
+        if self.width % self.heads or self.width % 2:
+            raise ValueError(f"width {self.width} must be even and a multiple of heads ({self.heads})")
+        return self
+
+
+class ScoreSettings(Settings):
+    """How the test set is translated and scored."""
+
+    beam: int = Field(4, ge=1, le=64, description="hypotheses kept while decoding")
+    length_penalty: float = Field(0.6, ge=0, description="log-probabilities are divided by length^this")
+    max_length: int = Field(256, ge=1, description="most pieces in a translation")
+    batch_tokens: int = speed(4_096, "source pieces decoded at once", ge=1)
+    threads: int = speed(0, "CPU threads; 0: all cores", ge=0)
+
+
+class ReportSettings(Settings):
+    """What the report shows."""
+
+    samples: int = Field(12, ge=0, le=1_000, description="sample translations")
+
+
+class Experiment(Settings):
+    """All of an experiment."""
+
+    name: str = Field("experiment", pattern=r"^[a-z0-9][a-z0-9._-]*$", description="names data/runs/<name>")
+    source: str = Field("en", pattern=r"^[a-z]{2,3}$", description="language translated from")
+    target: str = Field("de", pattern=r"^[a-z]{2,3}$", description="language translated into")
+    seed: int = Field(1, ge=0, description="of the built-in corpus, the shuffle, and the training")
+    preflight: PreflightSettings = PreflightSettings()
+    download: DownloadSettings = DownloadSettings()
+    clean: CleanSettings = CleanSettings()
+    tokenize: TokenizeSettings = TokenizeSettings()
+    learn_bpe: LearnBpeSettings = LearnBpeSettings()
+    shuffle: ShuffleSettings = ShuffleSettings()
+    train: TrainSettings = TrainSettings()
+    score: ScoreSettings = ScoreSettings()
+    report: ReportSettings = ReportSettings()
+
+    @model_validator(mode="after")
+    def _languages_differ(self) -> Experiment:
+        if self.source == self.target:
+            raise ValueError(f"source and target are both '{self.source}'")
+        return self
+
+
+def load(config: str | Path, overrides: list[str] | tuple[str, ...] = (), name: str | None = None) -> Experiment:
+    """Read a settings file (a path, or a name in config/), apply `section.key=value` overrides, check it all."""
+    path = find(config)
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
+        raise ConfigError(f"{path}: cannot be read as YAML: {' '.join(str(error).split())}") from None
+    if content is None:
+        content = {}
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path}: expected sections such as 'train:', found {type(content).__name__}")
+    content.setdefault("name", path.stem.lower())
+    for override in overrides:
+        apply_override(content, override)
+    if name is not None:
+        content["name"] = name
+    return check(content, str(path))
+
+
+def find(config: str | Path) -> Path:
+    """The settings file meant by a path or by a name in config/."""
+    for path in (Path(config), CONFIGS / f"{config}.yaml", ROOT / config):
+        if path.is_file():
+            return path
+    names = [path.stem for path in CONFIGS.glob("*.yaml")]
+    raise ConfigError(f"no settings file '{config}'; {choices(Path(config).stem, names)}")
+
+
+def apply_override(content: dict[str, Any], override: str) -> None:
+    """Put one `section.key=value` (the value is YAML) into `content`."""
+    dotted, equals, value = override.partition("=")
+    if not equals or not all(dotted.split(".")):
+        raise ConfigError(f"--set {override}: expected section.key=value, for example train.steps=500")
+    *sections, key = dotted.split(".")
+    place = content
+    for section in sections:
+        place = place.setdefault(section, {})
+        if not isinstance(place, dict):
+            raise ConfigError(f"--set {override}: '{section}' holds a value, not a section")
+    try:
+        place[key] = yaml.safe_load(value)
+    except yaml.YAMLError:
+        raise ConfigError(f"--set {override}: '{value}' is not valid YAML") from None
+
+
+def check(content: dict[str, Any], where: str) -> Experiment:
+    """`content` as an `Experiment`, or one `ConfigError` that lists everything wrong with it."""
+    try:
+        return Experiment.model_validate(content)
+    except ValidationError as error:
+        lines = [explain([str(part) for part in item["loc"]], item) for item in error.errors()]
+        raise ConfigError("\n  ".join([f"{where}:", *lines]) if len(lines) > 1 else f"{where}: {lines[0]}") from None
+
+
+def explain(loc: list[str], item: Any) -> str:
+    """One pydantic error as `path: what is wrong, what was found, what is allowed`."""
+    path = ".".join(loc)
+    if item["type"] == "extra_forbidden":
+        fields = model_at(loc[:-1]).model_fields
+        return f"{path}: unknown key; {choices(loc[-1], fields)}"
+    message = item["msg"].removeprefix("Value error, ")
+    message = message[0].lower() + message[1:]
+    value = item["input"]
+    shown = "" if isinstance(value, (dict, BaseModel)) else f", found {value!r}"
+    return f"{path}: {message}{shown}" if path else f"{message}{shown}"
+
+
+def model_at(loc: list[str]) -> type[BaseModel]:
+    """The settings class at a path such as `["download", "train"]`."""
+    model: type[BaseModel] = Experiment
+    for part in loc:
+        annotation = model.model_fields[part].annotation
+        options = [annotation, *getattr(annotation, "__args__", ())]
+        model = next(option for option in options if isinstance(option, type) and issubclass(option, BaseModel))
+    return model

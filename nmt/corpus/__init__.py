@@ -1,0 +1,1 @@
+"""From sources on the web to encoded pairs. No TensorFlow here."""

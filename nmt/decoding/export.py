@@ -1,0 +1,93 @@
+"""Weights in → a folder that CTranslate2 loads and that holds all a translation needs.
+
+model.bin config.json shared_vocabulary.json    CTranslate2's own files
+codes vocabulary.tsv text.json                  merges, pieces, languages and tokenizer settings
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import ctranslate2
+import numpy as np
+from ctranslate2.specs import common_spec, transformer_spec
+from numpy.typing import NDArray
+from pydantic import BaseModel
+
+from nmt.config import TokenizeSettings
+from nmt.corpus.bpe import BEGIN, END, UNKNOWN, read_vocabulary
+from nmt.model.shape import NORM_EPSILON, ModelShape, positions
+
+Weights = Mapping[str, NDArray[np.float32]]
+
+
+class TextSettings(BaseModel):
+    """How text became pieces, and so how it must before and after translation."""
+
+    source: str
+    target: str
+    tokenize: TokenizeSettings
+
+
+def export(weights: Weights, shape: ModelShape, out: Path, codes: Path, vocabulary: Path, text: TextSettings) -> None:
+    """Write the model folder `out` (which must not exist)."""
+    pieces = read_vocabulary(vocabulary)
+    spec = ctranslate2.specs.TransformerSpec.from_config(
+        (shape.layers, shape.layers), shape.heads, pre_norm=True, activation=common_spec.Activation.RELU
+    )
+    spec.config.layer_norm_epsilon = NORM_EPSILON
+    spec.config.add_source_eos = True
+    spec.config.decoder_start_token = BEGIN
+    spec.config.bos_token, spec.config.eos_token, spec.config.unk_token = BEGIN, END, UNKNOWN
+    fill(spec, weights, shape)
+    spec.register_source_vocabulary(pieces)
+    spec.register_target_vocabulary(pieces)
+    spec.validate()
+    spec.optimize()
+    out.mkdir(parents=True)
+    spec.save(str(out))
+    shutil.copyfile(codes, out / "codes")
+    shutil.copyfile(vocabulary, out / "vocabulary.tsv")
+    (out / "text.json").write_text(text.model_dump_json(indent=1) + "\n", encoding="utf-8")
+
+
+def fill(spec: transformer_spec.TransformerSpec, weights: Weights, shape: ModelShape) -> None:
+    """Put our weights at their places in CTranslate2's specification; its matrices are [out, in]."""
+    embedding, table = weights["embedding"], positions(shape.width)
+    sides = {"encoder": spec.encoder, "decoder": spec.decoder}
+    for side, part in sides.items():
+        embeddings = part.embeddings[0] if isinstance(part.embeddings, list) else part.embeddings
+        embeddings.weight = embedding
+        part.position_encodings.encodings = table
+        norm(part.layer_norm, weights, f"{side}/norm")
+        for layer in range(shape.layers):
+            fill_layer(part.layer[layer], weights, f"{side}/{layer}")
+    spec.decoder.projection.weight = embedding
+
+
+def fill_layer(layer: Any, weights: Weights, name: str) -> None:
+    """One encoder or decoder layer."""
+    norm(layer.self_attention.layer_norm, weights, f"{name}/self/norm")
+    layer.self_attention.linear[0].weight = transposed(weights[f"{name}/self/qkv"])
+    layer.self_attention.linear[1].weight = transposed(weights[f"{name}/self/out"])
+    if f"{name}/cross/q" in weights:
+        norm(layer.attention.layer_norm, weights, f"{name}/cross/norm")
+        for index, part in enumerate(("q", "kv", "out")):
+            layer.attention.linear[index].weight = transposed(weights[f"{name}/cross/{part}"])
+    norm(layer.ffn.layer_norm, weights, f"{name}/ffn/norm")
+    for linear, part in ((layer.ffn.linear_0, "in"), (layer.ffn.linear_1, "out")):
+        linear.weight = transposed(weights[f"{name}/ffn/{part}"])
+        linear.bias = weights[f"{name}/ffn/{part}_bias"]
+
+
+def norm(spec: Any, weights: Weights, name: str) -> None:
+    """One layer normalisation."""
+    spec.gamma, spec.beta = weights[f"{name}/scale"], weights[f"{name}/bias"]
+
+
+def transposed(matrix: NDArray[np.float32]) -> NDArray[np.float32]:
+    """[in, out] as [out, in], contiguous as CTranslate2 wants it."""
+    return np.ascontiguousarray(matrix.T)

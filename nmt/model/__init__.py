@@ -1,0 +1,1 @@
+"""The Transformer: shapes, layers, loss, schedule. TensorFlow, no files."""

@@ -1,0 +1,135 @@
+"""The Transformer of the reference: pre-norm, sinusoidal positions, one embedding for source, target and softmax."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from nmt.model import layers
+from nmt.model.layers import MASKED, Dropout, Tensor
+from nmt.model.loss import token_losses
+from nmt.model.shape import ModelShape, positions
+
+PAD_ID, BEGIN_ID = 0, 2  # as in nmt.corpus.bpe.SPECIALS; a test holds the two together
+
+
+class Transformer:
+    """The weights of one model and what can be computed with them."""
+
+    def __init__(self, shape: ModelShape, seed: int) -> None:
+        self.shape = shape
+        self.positions = tf.constant(positions(shape.width))
+        self.weights: dict[str, Any] = {
+            name: tf.Variable(initial(name, size, seed), name=name) for name, size in shape.weights().items()
+        }
+
+    def losses(
+        self, source: Tensor, target: Tensor, smoothing: float, dropout: Dropout
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Summed smoothed loss, summed negative log-likelihood and number of target pieces of a padded batch.
+
+        `source` and `target` are ids [batch, length], each sentence closed by </s> and then padded.
+        """
+        memory, source_bias = self.encode(source, dropout)
+        hidden = self.decode(shift_right(target), memory, source_bias, dropout)
+        real = tf.not_equal(target, PAD_ID)
+        # Padding is dropped here, before the softmax, which is the dearest part of a small model.
+        hidden, labels = tf.boolean_mask(hidden, real), tf.boolean_mask(target, real)
+        weights = tf.convert_to_tensor(self.weights["embedding"])
+        loss, nll = token_losses(hidden, weights, labels, smoothing)
+        return loss, nll, tf.cast(tf.size(labels), tf.float32)
+
+    def encode(self, source: Tensor, dropout: Dropout) -> tuple[Tensor, Tensor]:
+        """The encoded source [batch, length, width], and the bias that hides its padding."""
+        bias = tf.cast(tf.equal(source, PAD_ID), tf.float32)[:, None, None, :] * MASKED
+        x = self.embed(source, dropout)
+        for layer in range(self.shape.layers):
+            name = f"encoder/{layer}"
+            x = self.residual(x, f"{name}/self", dropout, lambda y, name: self.attend_self(y, bias, name, dropout))
+            x = self.residual(x, f"{name}/ffn", dropout, lambda y, name: self.feed(y, name, dropout))
+        return layers.norm(x, self.weights, "encoder/norm"), bias
+
+    def decode(self, inputs: Tensor, memory: Tensor, source_bias: Tensor, dropout: Dropout) -> Tensor:
+        """The decoder's last states [batch, length, width] for target inputs that begin with <s>."""
+        length = tf.shape(inputs)[1]
+        causal = (1.0 - tf.linalg.band_part(tf.ones([length, length]), -1, 0)) * MASKED
+        x = self.embed(inputs, dropout)
+        for layer in range(self.shape.layers):
+            name = f"decoder/{layer}"
+            x = self.residual(x, f"{name}/self", dropout, lambda y, name: self.attend_self(y, causal, name, dropout))
+            x = self.residual(x, f"{name}/cross", dropout, lambda y, name: layers.cross_attention(
+                y, memory, source_bias, self.weights, name, self.shape.heads, dropout))  # fmt: skip
+            x = self.residual(x, f"{name}/ffn", dropout, lambda y, name: self.feed(y, name, dropout))
+        return layers.norm(x, self.weights, "decoder/norm")
+
+    def embed(self, ids: Tensor, dropout: Dropout) -> Tensor:
+        """Pieces as vectors, with their positions added."""
+        vectors = tf.gather(self.weights["embedding"], ids) * self.shape.width**0.5
+        return dropout(vectors + self.positions[: tf.shape(ids)[1]])
+
+    def residual(self, x: Tensor, name: str, dropout: Dropout, layer: Callable[[Tensor, str], Tensor]) -> Tensor:
+        """x plus a layer's view of its normalised self."""
+        return x + dropout(layer(layers.norm(x, self.weights, f"{name}/norm"), name))
+
+    def attend_self(self, x: Tensor, bias: Tensor, name: str, dropout: Dropout) -> Tensor:
+        """Self-attention with this model's weights."""
+        return layers.self_attention(x, bias, self.weights, name, self.shape.heads, dropout)
+
+    def feed(self, x: Tensor, name: str, dropout: Dropout) -> Tensor:
+        """Feed-forward layer with this model's weights."""
+        return layers.feed_forward(x, self.weights, name, dropout)
+
+    def log_probabilities(self, source: Tensor, target: Tensor) -> Tensor:
+        """The log-probability of each target piece [batch, length]; for checks, not for training."""
+        memory, bias = self.encode(source, no_dropout)
+        hidden = self.decode(shift_right(target), memory, bias, no_dropout)
+        logits = tf.einsum("btd,vd->btv", hidden, self.weights["embedding"])
+        return tf.gather(tf.nn.log_softmax(logits), target, batch_dims=2)
+
+    def numpy(self) -> dict[str, NDArray[np.float32]]:
+        """The weights as arrays."""
+        return {name: variable.numpy() for name, variable in self.weights.items()}
+
+
+def shift_right(target: Tensor) -> Tensor:
+    """What the decoder is fed: <s>, then the target without its last piece."""
+    begin = tf.fill([tf.shape(target)[0], 1], BEGIN_ID)
+    return tf.concat([begin, target[:, :-1]], axis=1)
+
+
+def no_dropout(x: Tensor) -> Tensor:
+    """For evaluation."""
+    return x
+
+
+def seeded_dropout(rate: float, seed: int, number: Tensor) -> Dropout:
+    """Dropout whose masks follow from the seed, the place in the model, and `number` (of the update and rank).
+
+    No generator has a state of its own, so a resumed run draws the masks that the stopped one would have.
+    """
+    if rate == 0:
+        return no_dropout
+    places = iter(range(1_000_000))
+
+    def dropout(x: Tensor) -> Tensor:
+        key = tf.stack([tf.constant(seed * 1_000 + next(places), tf.int64), tf.cast(number, tf.int64)])
+        return tf.nn.experimental.stateless_dropout(x, rate, seed=key)
+
+    return dropout
+
+
+def initial(name: str, shape: tuple[int, ...], seed: int) -> NDArray[np.float32]:
+    """A weight's first value: ones and zeros for norms and biases, Glorot for matrices, the same on every machine."""
+    if len(shape) == 1:
+        return np.ones(shape, np.float32) if name.endswith("scale") else np.zeros(shape, np.float32)
+    generator = np.random.default_rng([seed, zlib.crc32(name.encode())])
+    if name == "embedding":
+        return generator.normal(0.0, shape[1] ** -0.5, shape).astype(np.float32)
+    # q, k and v share one matrix but each is a map of its own, so the fan-out is that of one part.
+    limit = (6.0 / (shape[0] + (shape[0] if name.endswith(("qkv", "kv")) else shape[1]))) ** 0.5
+    return generator.uniform(-limit, limit, shape).astype(np.float32)

@@ -1,0 +1,1 @@
+"""What the machine was doing while it trained."""

@@ -1,0 +1,1 @@
+"""The report: eleven answers with their evidence, the plots, and a page that shows them."""

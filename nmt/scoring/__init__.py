@@ -1,0 +1,1 @@
+"""Scores that never stand without their signature."""

@@ -1,0 +1,1 @@
+"""Stage outputs on disk: what their keys cover, how they are written, checked, explained and freed."""

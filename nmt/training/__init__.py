@@ -1,0 +1,1 @@
+"""Training: batches, the loop, checkpoints, Horovod. `python -m nmt.training` is what horovodrun starts."""

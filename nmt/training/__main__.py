@@ -1,0 +1,78 @@
+"""One training process: `python -m nmt.training JOB.json`. With several ranks, horovodrun starts one each."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from contextlib import nullcontext
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # before TensorFlow is imported
+
+import tensorflow as tf
+
+from nmt.cluster.launch import owner_is_gone
+from nmt.decoding.export import export
+from nmt.errors import WmtflowError
+from nmt.monitor.sampler import Sampler
+from nmt.store.store import remove
+from nmt.training import checkpoints
+from nmt.training.job import Job
+from nmt.training.loop import Trainer, say
+from nmt.training.ranks import Alone, Horovod, Ranks
+
+
+def main() -> None:
+    """Train what the job file says, then export the averaged model; exit status 1 with one line if it cannot be."""
+    job = Job.model_validate_json(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    threading.Thread(target=end_with_owner, daemon=True, name="owner").start()
+    try:
+        ranks: Ranks = Horovod(job.train.fp16_compression) if job.train.ranks > 1 else Alone()
+        use_devices(job, ranks)
+        with Sampler(job.work / "monitor.jsonl") if ranks.rank == 0 else nullcontext():
+            Trainer(job, ranks).run()
+        if ranks.rank == 0:
+            export_average(job)
+    except WmtflowError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+        sys.exit(error.exit_status)
+
+
+def end_with_owner() -> None:
+    """End this rank when the process that the training is for has ended, however that happened."""
+    while not owner_is_gone():
+        time.sleep(1)
+    os._exit(1)
+
+
+def use_devices(job: Job, ranks: Ranks) -> None:
+    """One GPU per rank where there are GPUs; an even share of the cores otherwise."""
+    gpus = tf.config.list_physical_devices("GPU")
+    if gpus:
+        mine = gpus[getattr(ranks, "local_rank", 0) % len(gpus)]
+        tf.config.set_visible_devices([mine], "GPU")
+        tf.config.experimental.set_memory_growth(mine, True)
+    threads = job.train.threads or max((os.cpu_count() or 1) // ranks.size, 1)
+    tf.config.threading.set_intra_op_parallelism_threads(threads)
+    tf.config.threading.set_inter_op_parallelism_threads(1 if threads == 1 else 2)
+
+
+def export_average(job: Job) -> None:
+    """The mean of the newest checkpoints as the finished model."""
+    chosen = checkpoints.listed(job.work / "checkpoints")[-job.train.average :]
+    remove(job.export)
+    export(
+        checkpoints.average(chosen, list(job.shape.weights())),
+        job.shape,
+        job.export,
+        job.codes,
+        job.vocabulary,
+        job.text,
+    )
+    say(f"model: the average of {', '.join(path.name for path in chosen)}")
+
+
+if __name__ == "__main__":
+    main()
