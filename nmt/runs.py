@@ -38,7 +38,7 @@ class Result(BaseModel):
     model: str
 
     @property
-    def keys(self) -> dict[str, str]:
+    def stage_keys(self) -> dict[str, str]:
         """The key of each stage's output."""
         return {stage.name: stage.key for stage in self.stages}
 
@@ -70,7 +70,7 @@ def read(name: str) -> Result:
 def previous_keys(name: str) -> dict[str, str]:
     """The stage keys of the last finished run of that name; empty if there is none."""
     try:
-        return read(name).keys
+        return read(name).stage_keys
     except (RunError, ValueError):
         return {}
 

@@ -29,14 +29,14 @@ class Run(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     experiment: Experiment
-    keys: dict[str, Key]
+    stage_keys: dict[str, Key]
     data: Path
     force: list[StageName] = []
 
     @classmethod
     def of(cls, experiment: Experiment, force: list[StageName]) -> Run:
         """A run with the keys that follow from the settings and the code as they are now."""
-        return cls(experiment=experiment, keys=keys(experiment), data=data_folder(), force=force)
+        return cls(experiment=experiment, stage_keys=keys(experiment), data=data_folder(), force=force)
 
     @property
     def store(self) -> Store:
@@ -45,7 +45,7 @@ class Run(BaseModel):
 
     def whole(self, stage: str) -> bool:
         """Whether a stage's output can be used as it is."""
-        manifest = self.store.find(stage, self.keys[stage].digest)
+        manifest = self.store.find(stage, self.stage_keys[stage].digest)
         return stage not in self.force and manifest is not None and self.store.problem(manifest) is None
 
 
@@ -84,7 +84,7 @@ class StageTask:
             name=name,
             task_run_name=name,
             description=work.__doc__,
-            cache_key_fn=lambda _, parameters: f"{name}-{parameters['run'].keys[name].digest}",
+            cache_key_fn=lambda _, parameters: f"{name}-{parameters['run'].stage_keys[name].digest}",
             persist_result=True,
             result_serializer="json",
             **options,
@@ -98,7 +98,7 @@ class StageTask:
 
     def from_store(self, run: Run) -> Manifest:
         """The stage run on inputs that earlier runs left in the store."""
-        found = (run.store.find(name, run.keys[name].digest) for name in BY_NAME[self.name].inputs)
+        found = (run.store.find(name, run.stage_keys[name].digest) for name in BY_NAME[self.name].inputs)
         return self(run, *(manifest for manifest in found if manifest))
 
     def make(self, run: Run, *inputs: Manifest) -> Manifest:
@@ -108,7 +108,7 @@ class StageTask:
         missing = set(BY_NAME[self.name].inputs) ^ manifests.keys()
         assert not missing, f"{self.name} is called with the wrong inputs: {missing}"
         manifest, cached = run.store.build(
-            run.keys[self.name],
+            run.stage_keys[self.name],
             lambda out: self.work(Work(run, manifests, out, say)),
             say,
             force=self.name in run.force,

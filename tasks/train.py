@@ -13,7 +13,7 @@ from tasks.stage import Work, stage
 @stage("train")
 def train(work: Work) -> dict[str, Any]:
     """Train and evaluate the Transformer on Horovod ranks, going on from the last checkpoint."""
-    name = work_folder(work.run.keys["train"])
+    name = work_folder(work.run.stage_keys["train"])
     folder = work.run.store.folder("train", name)
     with work.run.store.lock("train", name, work.say):
         if "train" in work.run.force:

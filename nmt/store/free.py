@@ -22,7 +22,7 @@ def free(data: Path, keep: int, dry_run: bool) -> tuple[list[str], list[Path], i
     store = Store(data / "store")
     by_age = sorted(runs.names(), key=lambda name: (runs.folder(name) / "result.json").stat().st_mtime)
     kept = by_age[len(by_age) - min(keep, len(by_age)) :]
-    needed = {output for name in kept for output in outputs(store, runs.read(name).keys)}
+    needed = {output for name in kept for output in outputs(store, runs.read(name).stage_keys)}
     unneeded = [
         folder
         for stage in STAGES

@@ -1,0 +1,98 @@
+"""What must hold for any Transformer: shapes, masks, reproducible weights and dropout."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from nmt.corpus.bpe import BEGIN, PAD, SPECIALS
+from nmt.model import layers
+from nmt.model.shape import POSITIONS, ModelShape, positions
+from nmt.model.transformer import BEGIN_ID, PAD_ID, Transformer, no_dropout, seeded_dropout
+
+SHAPE = ModelShape(vocabulary=24, layers=2, width=16, heads=4, feed_forward=32)
+SOURCE = tf.constant([[5, 6, 7, 3, 0], [8, 9, 3, 0, 0]])
+TARGET = tf.constant([[10, 11, 3, 0], [12, 13, 14, 3]])
+
+
+@pytest.fixture(scope="module")
+def model():
+    return Transformer(SHAPE, seed=1)
+
+
+def test_special_ids_are_the_vocabulary_s():
+    assert (SPECIALS[PAD_ID], SPECIALS[BEGIN_ID]) == (PAD, BEGIN)
+
+
+def test_base_model_has_the_published_number_of_parameters():
+    # Without attention biases: embedding 32,768 x 512, six encoder and six decoder layers.
+    assert ModelShape(32_768, 6, 512, 8, 2048).parameters == 16_777_216 + 6 * 3_150_336 + 6 * 4_199_936 + 2_048
+
+
+def test_weights_have_the_shapes_of_the_table(model):
+    assert {name: tuple(value.shape) for name, value in model.numpy().items()} == SHAPE.weights()
+    assert sum(value.size for value in model.numpy().values()) == SHAPE.parameters
+
+
+def test_the_same_seed_gives_the_same_weights(model):
+    again, other = Transformer(SHAPE, seed=1), Transformer(SHAPE, seed=2)
+    assert all(np.array_equal(value, again.numpy()[name]) for name, value in model.numpy().items())
+    assert not np.array_equal(model.numpy()["embedding"], other.numpy()["embedding"])
+
+
+def test_padding_changes_no_loss(model):
+    alone = [model.losses(SOURCE[:1, :4], TARGET[:1, :3], 0.1, no_dropout)[0]]
+    alone.append(model.losses(SOURCE[1:, :3], TARGET[1:], 0.1, no_dropout)[0])
+    together, _, pieces = model.losses(SOURCE, TARGET, 0.1, no_dropout)
+    np.testing.assert_allclose(together, sum(alone), rtol=1e-5)
+    assert float(pieces) == 7
+
+
+def test_a_batch_of_padding_only_has_no_loss_and_no_gradient(model):
+    empty = tf.zeros([1, 1], tf.int32)
+    with tf.GradientTape() as tape:
+        loss, _, pieces = model.losses(empty, empty, 0.1, no_dropout)
+    gradients = tape.gradient(loss, list(model.weights.values()))
+    assert (float(loss), float(pieces)) == (0.0, 0.0)
+    assert all(not np.any(tf.convert_to_tensor(gradient).numpy()) for gradient in gradients)
+
+
+def test_no_position_sees_a_later_one(model):
+    changed = tf.constant([[10, 11, 3, 0], [12, 13, 20, 21]])
+    before, after = (model.log_probabilities(SOURCE, target).numpy() for target in (TARGET, changed))
+    np.testing.assert_allclose(before[1, :2], after[1, :2], rtol=1e-5)
+    assert not np.allclose(before[1, 3], after[1, 3])
+
+
+def test_layer_norm_equals_autodiff():
+    x = tf.Variable(tf.random.stateless_normal([3, 5, 8], [1, 1]))
+    scale, bias = tf.Variable(tf.random.stateless_normal([8], [2, 2])), tf.Variable(tf.zeros([8]))
+    with tf.GradientTape(persistent=True) as tape:
+        ours = tf.reduce_sum(tf.sin(layers.layer_norm(x, scale, bias)))
+        mean, variance = tf.nn.moments(x, -1, keepdims=True)
+        theirs = tf.reduce_sum(tf.sin((x - mean) * tf.math.rsqrt(variance + 1e-6) * scale + bias))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+    for variable in (x, scale, bias):
+        np.testing.assert_allclose(tape.gradient(ours, variable), tape.gradient(theirs, variable), rtol=1e-3, atol=1e-5)
+
+
+def test_dropout_follows_from_seed_and_number():
+    x = tf.ones([64, 64])
+
+    def draw(seed, number):
+        dropout = seeded_dropout(0.25, seed, tf.constant(number))
+        return dropout(x).numpy(), dropout(x).numpy()
+
+    first, second = draw(1, 7)
+    assert not np.array_equal(first, second)  # two places in a model
+    assert np.array_equal(first, draw(1, 7)[0])
+    assert not np.array_equal(first, draw(1, 8)[0])
+    assert not np.array_equal(first, draw(2, 7)[0])
+    assert abs((first == 0).mean() - 0.25) < 0.03
+    assert first.max() == pytest.approx(1 / 0.75)
+
+
+def test_position_table():
+    table = positions(8)
+    assert table.shape == (POSITIONS, 8)
+    np.testing.assert_allclose(table[0], [0, 0, 0, 0, 1, 1, 1, 1])
+    np.testing.assert_allclose(table[3, 0], np.sin(3), rtol=1e-6)

@@ -1,0 +1,107 @@
+"""Which pairs are in which update."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nmt.config import TrainSettings
+from nmt.corpus.encode import Encoded
+from nmt.errors import CorpusError
+from nmt.training.batches import Batches, Position, ahead
+
+
+def made_up(lengths):
+    """Encoded pairs of the given (source, target) lengths; the ids name the pair they belong to."""
+    offsets = [np.concatenate([[0], np.cumsum([pair[side] for pair in lengths])]).astype(np.int64) for side in (0, 1)]
+    ids = [np.concatenate([np.full(pair[side], 10 + n) for n, pair in enumerate(lengths)]) for side in (0, 1)]
+    return Encoded(ids[0], ids[1], offsets[0], offsets[1], np.arange(len(lengths)))
+
+
+LENGTHS = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=80)
+
+
+@given(LENGTHS, st.integers(1, 4), st.integers(1, 64), st.sampled_from(["tokens", "pairs"]), st.integers(0, 3))
+@settings(max_examples=60, deadline=None)
+def test_every_pair_is_seen_once_per_epoch_by_exactly_one_rank(lengths, ranks, batch, unit, epoch):
+    train = TrainSettings(batch=batch, batch_unit=unit, max_length=100)
+    seen = []
+    for rank in range(ranks):
+        batches = Batches(made_up(lengths), train, 1, rank, ranks)
+        for item in itertools.islice(batches(Position(epoch)), len(batches.plan(epoch))):
+            assert item.after.epoch in (epoch, epoch + 1)
+            seen.extend(item.pairs.tolist())
+            for row, pair in enumerate(item.pairs):  # both sides of a row are the same pair, padded with zeros
+                assert item.source[row].tolist() == [10 + pair] * lengths[pair][0] + [0] * (
+                    item.source.shape[1] - lengths[pair][0]
+                )
+                assert item.target[row].tolist() == [10 + pair] * lengths[pair][1] + [0] * (
+                    item.target.shape[1] - lengths[pair][1]
+                )
+            size = (
+                len(item.pairs) * max(item.source.shape[1], item.target.shape[1])
+                if unit == "tokens"
+                else len(item.pairs)
+            )
+            assert size <= batch or len(item.pairs) <= 1
+    assert sorted(seen) == list(range(len(lengths)))
+
+
+@given(LENGTHS, st.integers(1, 64))
+@settings(max_examples=40, deadline=None)
+def test_two_ranks_make_the_updates_of_one_with_twice_the_batch(lengths, batch):
+    data = made_up(lengths)
+    one = Batches(data, TrainSettings(batch=2 * batch, batch_unit="pairs", max_length=100), 1, 0, 1)
+    two = Batches(data, TrainSettings(batch=batch, batch_unit="pairs", max_length=100), 1, 0, 2)
+    assert [group.tolist() for group in one.plan(0)] == [group.tolist() for group in two.plan(0)]
+
+
+def test_order_depends_on_seed_and_epoch_only():
+    data = made_up([(n % 9 + 1, n % 7 + 1) for n in range(200)])
+    train = TrainSettings(batch=8)
+    plan = [group.tolist() for group in Batches(data, train, 1, 0, 2).plan(0)]
+    assert plan == [group.tolist() for group in Batches(data, train, 1, 1, 2).plan(0)]
+    assert plan != [group.tolist() for group in Batches(data, train, 1, 0, 2).plan(1)]
+    assert plan != [group.tolist() for group in Batches(data, train, 2, 0, 2).plan(0)]
+
+
+def test_a_stream_goes_on_from_any_position():
+    batches = Batches(made_up([(n % 9 + 1, n % 7 + 1) for n in range(50)]), TrainSettings(batch=4), 1, 0, 1)
+    stream = list(itertools.islice(batches(Position()), 40))  # over the end of several epochs
+    for cut in (0, 5, 12, 13, 30):
+        later = next(batches(stream[cut].after))
+        assert later.pairs.tolist() == stream[cut + 1].pairs.tolist()
+
+
+def test_pairs_of_like_length_share_a_batch(corpus):
+    from nmt.corpus.encode import load
+
+    batches = Batches(load(corpus / "ids", "train"), TrainSettings(batch=1_000, batch_unit="tokens"), 1, 0, 1)
+    epoch = itertools.islice(batches(Position()), len(batches.plan(0)))
+    full, pieces = map(sum, zip(*((b.target.size, np.count_nonzero(b.target)) for b in epoch), strict=True))
+    assert 1 - pieces / full < 0.1
+
+
+def test_pairs_over_the_length_are_not_used():
+    batches = Batches(made_up([(5, 5), (50, 5), (5, 50)]), TrainSettings(batch=8, max_length=10), 1, 0, 1)
+    assert [group.tolist() for group in batches.plan(0)] == [[0]]
+    with pytest.raises(CorpusError, match="max_length = 2"):
+        Batches(made_up([(5, 5)]), TrainSettings(max_length=2), 1, 0, 1)
+
+
+def test_batches_made_ahead_are_the_same_and_errors_arrive():
+    batches = Batches(made_up([(3, 3)] * 30), TrainSettings(batch=4), 1, 0, 1)
+    plain = itertools.islice(batches(Position()), 20)
+    ready = itertools.islice(ahead(batches(Position())), 20)
+    assert [b.pairs.tolist() for b in plain] == [b.pairs.tolist() for b in ready]
+
+    def broken():
+        yield from itertools.islice(batches(Position()), 1)
+        raise CorpusError("unreadable")
+
+    stream = ahead(broken())
+    next(stream)
+    with pytest.raises(CorpusError, match="unreadable"):
+        next(stream)
