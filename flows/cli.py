@@ -12,7 +12,7 @@ import typer
 from nmt import runs
 from nmt.config import StageName, data_folder, load
 from nmt.errors import RequestError, WmtflowError, choices
-from nmt.store.plan import ORDER, plan
+from nmt.store.plan import ORDER, keys, plan
 from nmt.store.store import Store
 
 app = typer.Typer(
@@ -46,7 +46,8 @@ def run(
     if start and only:
         raise RequestError("--from and --only exclude each other")
     changes = [*(overrides or []), *([f"download.mirror={mirror}"] if mirror else [])]
-    load(config, changes, name)  # a wrong request ends here, before Prefect is started
+    first, alone = stage_name(start), stage_name(only)
+    keys(load(config, changes, name))  # a wrong request ends here, before Prefect is started
     os.environ.setdefault(
         "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "120"
     )  # its default is short for a busy machine
@@ -55,7 +56,7 @@ def run(
     from flows.experiment import experiment
 
     console.use()
-    result = experiment(config, changes, name, stage_name(start), stage_name(only), force)
+    result = experiment(config, changes, name, first, alone, force)
     if result is not None:
         show_result(result)
 

@@ -44,7 +44,7 @@ def run(command: list[str], say: Callable[[str], None]) -> None:
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        env=os.environ | {OWNER: str(os.getpid()), "PYTHONUNBUFFERED": "1"},
+        env={"TF_CPP_MIN_LOG_LEVEL": "2"} | os.environ | {OWNER: str(os.getpid()), "PYTHONUNBUFFERED": "1"},
         preexec_fn=die_with_parent,
     )
     last: deque[str] = deque(maxlen=5)

@@ -1,33 +1,89 @@
-"""Moses tokenization by sacremoses: text to tokens and back, with an experiment's settings."""
+"""Moses tokenization by sacremoses: text to tokens and back, with an experiment's settings.
+
+sacremoses works on a line with some twenty regular expressions. Almost all of what it does to a
+space-separated chunk depends on that chunk alone, and the exceptions are few:
+
+- a final full stop stays on its word or not by what comes next: the end, a small letter, a digit, or else;
+- an apostrophe at the edge of a chunk may be claimed by its neighbour's rule, and a comma at the very
+  start of a line has nothing before it.
+
+So sacremoses is asked once about each chunk in each of those contexts and the answers are remembered;
+lines of the second kind are given to it whole. A test compares every line with sacremoses.
+"""
 
 from __future__ import annotations
+
+import re
 
 from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
 
 from nmt.config import TokenizeSettings
-from nmt.corpus.text import fold
+
+SPACES = re.compile(r"\s+")
+JUNK = re.compile(r"[\000-\037]")
+REMEMBERED = 400_000  # chunks; some 60 MB. Frequent ones come early, so nothing is gained by forgetting
+BEFORE = "X "  # what stands before a chunk when sacremoses is asked about it: anything but the line's start
 
 
 class Tokenizer:
-    """Splits lines of one language into tokens, joined by spaces."""
+    """Splits lines of one language into tokens, joined by spaces: sacremoses' own output, many times faster."""
 
     def __init__(self, language: str, settings: TokenizeSettings) -> None:
         self.settings = settings
         self.moses = MosesTokenizer(lang=language)
         self.normalizer = MosesPunctNormalizer(lang=language) if settings.normalize_punctuation else None
+        self.small_letters = frozenset(self.moses.IsLower)
+        self.known: dict[str, str | None] = {}  # chunk, with what follows a final full stop → tokens
 
     def __call__(self, line: str) -> str:
         """The tokens of a line."""
-        line = fold(line)
         if self.normalizer:
             line = self.normalizer.normalize(line)
+        tokens = self.by_chunks(JUNK.sub("", SPACES.sub(" ", line)))
+        return tokens.lower() if self.settings.lowercase else tokens
+
+    def by_chunks(self, text: str) -> str:
+        """Tokens of a line put together from those of its chunks."""
+        chunks = [chunk for chunk in text.split(" ") if chunk]
+        if not chunks or chunks[0][0] == ",":
+            return self.ask(text)
+        known, found, last = self.known, [], len(chunks) - 1
+        for place, chunk in enumerate(chunks):
+            if chunk[-1] == "." and place < last:
+                chunk += self.after(chunks[place + 1])
+            tokens = known[chunk] if chunk in known else self.learn(chunk)
+            if tokens is None:
+                return self.ask(text)
+            found.append(tokens)
+        return " ".join(found)
+
+    def after(self, following: str) -> str:
+        """A stand-in for the chunk after a full stop: all that counts is how it begins."""
+        first = following[0]
+        return " x" if first in self.small_letters else " 0" if first in "0123456789" else " X"
+
+    def learn(self, chunk: str) -> str | None:
+        """Ask sacremoses about a chunk (and its stand-in), and remember. None: its line must be asked about whole."""
+        word, _, following = chunk.partition(" ")
+        tokens: str | None
+        if word[0] == "'" or word[-1] == "'":
+            tokens = None
+        else:
+            tokens = self.ask(BEFORE + chunk)[len(BEFORE) :]
+            tokens = tokens[: -len(following) - 1] if following else tokens
+        if len(self.known) < REMEMBERED:
+            self.known[chunk] = tokens
+        return tokens
+
+    def ask(self, text: str) -> str:
+        """sacremoses itself."""
         tokens: str = self.moses.tokenize(
-            line,
+            text,
             aggressive_dash_splits=self.settings.aggressive_dash_splits,
             return_str=True,
             escape=self.settings.escape,
         )
-        return tokens.lower() if self.settings.lowercase else tokens
+        return tokens
 
 
 class Detokenizer:

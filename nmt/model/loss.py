@@ -52,11 +52,12 @@ def token_losses(hidden: Tensor, embedding: Tensor, labels: Tensor, smoothing: f
             dembedding += tf.matmul(slope, h, transpose_a=True)
             return start + BLOCK, loss, nll, dhidden, dembedding
 
-        blocks = tf.TensorArray(hidden.dtype, size=(count + BLOCK - 1) // BLOCK, element_shape=[None, hidden.shape[1]],
-                                infer_shape=False)  # fmt: skip
+        # One block even where there is no token at all: a rank that a short last group left without pairs.
+        rounds = tf.maximum((count + BLOCK - 1) // BLOCK, 1)
+        blocks = tf.TensorArray(hidden.dtype, size=rounds, element_shape=[None, hidden.shape[1]], infer_shape=False)
         zero = tf.zeros([], hidden.dtype)
         state = (tf.constant(0), zero, zero, blocks, tf.zeros_like(embedding))
-        _, loss, nll, blocks, dembedding = tf.while_loop(lambda start, *_: start < count, block, state)
+        _, loss, nll, blocks, dembedding = tf.while_loop(lambda start, *_: start < rounds * BLOCK, block, state)
         dhidden = blocks.concat()
         scattered = tf.math.unsorted_segment_sum(hidden, labels, vocabulary)
         dembedding -= certain * scattered

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config import CONFIGS, Experiment, StageName
-from nmt.errors import CorpusError
+from nmt.errors import ConfigError
 from nmt.store.code import digests
 from nmt.store.manifest import Key, Manifest, record, short_digest, version
 from nmt.store.store import Store
@@ -147,7 +147,7 @@ def download_settings(experiment: Experiment, settings: dict[str, Any]) -> dict[
         for split in ("train", "dev", "test"):
             for side, path in settings[split].items():
                 if not Path(path).is_file():
-                    raise CorpusError(f"download.{split}.{side}: there is no file {path}")
+                    raise ConfigError(f"download.{split}.{side}: there is no file {path}")
                 found[f"{split}.{side}"] = record(Path(path)).sha256
         return found
     return {"corpus": corpus, "definition": short_digest((CONFIGS / "corpora" / f"{corpus}.yaml").read_text())}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,21 +69,21 @@ class Batches:
         return [groups[index] for index in generator.permutation(len(groups))]
 
     def cut(self, pairs: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-        """Sorted pairs as groups whose share per rank is within the batch size."""
+        """Sorted pairs as groups, each as large as an update may be."""
         lengths, start = self.longer[pairs], 0
         while start < len(pairs):
-            count = self.fitting(lengths, start) * self.ranks
+            count = self.fitting(lengths, start)
             yield pairs[start : start + count]
             start += count
 
     def fitting(self, lengths: NDArray[np.int64], start: int) -> int:
-        """How many pairs from `start` on go into one rank's batch (at least one)."""
-        budget = self.settings.batch
+        """How many pairs from `start` on go into one update (at least one)."""
+        budget = self.settings.batch * self.ranks
         if self.settings.batch_unit == "pairs":
             return budget
         count = max(budget // int(lengths[start]), 1)
         while True:  # the longest pair decides; it lies at the end of the group
-            longest = int(lengths[min(start + count * self.ranks, len(lengths)) - 1])
+            longest = int(lengths[min(start + count, len(lengths)) - 1])
             fits = max(budget // longest, 1)
             if fits >= count:
                 return count
@@ -116,7 +116,7 @@ def pad(sentences: list[NDArray[np.int64]] | tuple[NDArray[np.int64], ...]) -> I
     return padded
 
 
-def ahead(batches: Iterator[Batch]) -> Iterator[Batch]:
+def ahead(batches: Iterator[Batch]) -> Generator[Batch, None, None]:
     """The same batches, made ready by a thread while the model is busy."""
     ready: queue.Queue[Batch | BaseException] = queue.Queue(AHEAD)
     stop = threading.Event()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from typing import Any
 
 import numpy as np
@@ -63,11 +65,17 @@ class Trainer:
     def run(self) -> None:
         """Train up to the wanted step, from the newest checkpoint if there is one."""
         self.resume()
-        metrics = Metrics(self.job.work, self.state.step) if self.ranks.rank == 0 else None
-        self.say_beginning()
-        stream = ahead(self.batches(Position(self.state.epoch, self.state.group)))
-        interval = Interval()
-        checkpointed = time.monotonic()
+        with ExitStack() as stack:
+            metrics = Metrics(self.job.work, self.state.step) if self.ranks.rank == 0 else None
+            if metrics:
+                stack.callback(metrics.close)
+            self.say_beginning()
+            stream = stack.enter_context(closing(ahead(self.batches(Position(self.state.epoch, self.state.group)))))
+            self.train(stream, metrics)
+
+    def train(self, stream: Iterator[Batch], metrics: Metrics | None) -> None:
+        """Make the updates that are left, one batch of `stream` each."""
+        interval, checkpointed = Interval(), time.monotonic()
         while self.state.step < self.settings.steps:
             batch = next(stream)
             rate = learning_rate(
@@ -91,8 +99,6 @@ class Trainer:
                 self.check_finite(figures)
                 self.save()
                 checkpointed = time.monotonic()
-        if metrics:
-            metrics.close()
 
     def resume(self) -> None:
         """Take up the newest whole checkpoint; the first rank reads it, the others are told."""

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
-    "patient", deadline=None, database=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
+    "patient", deadline=None, database=None, max_examples=30, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("patient")
 

@@ -67,7 +67,7 @@ def test_the_name_comes_from_the_file_the_content_or_the_caller(tmp_path: Path):
 
 
 def test_a_missing_file_is_refused_with_the_nearest_name():
-    with pytest.raises(ConfigError, match="no settings file 'dmeo'; did you mean 'demo'?") as caught:
+    with pytest.raises(ConfigError, match=r"no settings file 'dmeo'; did you mean 'demo'\?") as caught:
         find("dmeo")
     assert isinstance(caught.value, RequestError) and caught.value.exit_status == 2
 

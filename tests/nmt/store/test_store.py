@@ -142,7 +142,7 @@ def test_work_that_raises_when_forced_leaves_the_old_output(store: Store, said: 
     def work(folder: Path) -> dict[str, Any]:
         raise ValueError
 
-    with pytest.raises(ValueError, match="^$"):
+    with pytest.raises(ValueError, match=r"^$"):
         store.build(KEY, work, said.append, force=True)
     assert_whole(store)
 

@@ -2,12 +2,11 @@
 
 import pytest
 
-from nmt.config import ScoreSettings, ShuffleSettings, TokenizeSettings, TrainSettings
+from nmt.config import LearnBpeSettings, ScoreSettings, ShuffleSettings, TokenizeSettings, TrainSettings
 from nmt.corpus.bpe import learn, read_vocabulary
 from nmt.corpus.builtin import generate
 from nmt.corpus.encode import Encoder, encode
 from nmt.corpus.tokenize import tokenize
-from nmt.config import LearnBpeSettings
 from nmt.training.job import Job
 
 

@@ -1,0 +1,173 @@
+"""shuffle: pairs as ids, none lost, none parted, in an order that the seed alone decides."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.config import LearnBpeSettings, ShuffleSettings
+from nmt.corpus.bpe import END, UNKNOWN, join, learn
+from nmt.corpus.builtin import generate
+from nmt.corpus.encode import Encoded, Encoder, encode, gather, load
+from nmt.corpus.text import read_lines, read_pairs
+from nmt.errors import CorpusError
+
+PAIRS = 200
+SETTINGS = ShuffleSettings()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Text, codes and vocabulary."""
+    folder = tmp_path_factory.mktemp("encode")
+    generate(folder, seed=3, train=PAIRS, dev=20, test=0, workers=1)
+    learn([folder / "train.en", folder / "train.de"], folder, LearnBpeSettings(merges=100))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def encoder(folder: Path) -> Encoder:
+    return Encoder(folder / "codes", folder / "vocabulary.tsv")
+
+
+def files(folder: Path, split: str = "train") -> tuple[Path, Path]:
+    return folder / f"{split}.en", folder / f"{split}.de"
+
+
+def decoded(encoder: Encoder, ids: np.ndarray) -> str:
+    """Ids as text, without the closing </s>."""
+    assert encoder.pieces[ids[-1]] == END and encoder.end not in ids[:-1]
+    return join([encoder.pieces[number] for number in ids[:-1]])
+
+
+def pairs_of(encoder: Encoder, found: Encoded) -> list[tuple[str, str]]:
+    return [(decoded(encoder, left), decoded(encoder, right)) for left, right in map(found.pair, range(len(found)))]
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.glob("*.npy")}
+
+
+def test_ids_spell_the_line_again(folder: Path, encoder: Encoder):
+    for path in (*files(folder), *files(folder, "dev")):
+        for line in read_lines(path):
+            ids = np.array(encoder(line))
+            assert encoder.unknown not in ids
+            assert decoded(encoder, ids) == line
+
+
+@given(st.text(st.sampled_from("aeinrst ."), max_size=30))
+def test_any_words_in_known_letters_can_be_encoded(encoder: Encoder, text: str):
+    ids = np.array(encoder(text))
+    assert decoded(encoder, ids) == " ".join(text.split())
+
+
+def test_a_letter_never_seen_is_unknown_and_the_rest_of_the_line_is_not(encoder: Encoder):
+    ids = encoder("the ☃ house")
+    assert [encoder.pieces[number] for number in ids].count(UNKNOWN) == 1
+    assert encoder("☃") == [encoder.unknown, encoder.end]
+    assert encoder("") == [encoder.end]
+
+
+def test_training_pairs_are_shuffled_together_and_none_is_lost(folder: Path, encoder: Encoder, tmp_path: Path):
+    counts = encode("train", files(folder), encoder, tmp_path, 1, SETTINGS)
+    found = load(tmp_path, "train")
+    assert len(found) == counts["pairs"] == PAIRS
+    assert (counts["too_long"], counts["unknown"]) == (0, 0)
+    assert sorted(found.order) == list(range(PAIRS)) != found.order.tolist()
+    lines = list(read_pairs(*files(folder)))
+    assert pairs_of(encoder, found) == [lines[number] for number in found.order]
+
+
+def test_dev_pairs_keep_their_order(folder: Path, encoder: Encoder, tmp_path: Path):
+    encode("dev", files(folder, "dev"), encoder, tmp_path, None, SETTINGS)
+    found = load(tmp_path, "dev")
+    assert found.order.tolist() == list(range(20))
+    assert pairs_of(encoder, found) == list(read_pairs(*files(folder, "dev")))
+
+
+def test_the_seed_decides_the_bytes(folder: Path, encoder: Encoder, tmp_path: Path):
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        (tmp_path / name).mkdir()
+        encode("train", files(folder), encoder, tmp_path / name, seed, SETTINGS)
+    a, b, c = (content(tmp_path / name) for name in "abc")
+    assert len(a) == 5 and a == b
+    assert a["train.order.npy"] != c["train.order.npy"] and a["train.source.ids.npy"] != c["train.source.ids.npy"]
+
+
+def test_the_order_of_seed_1_is_what_it_has_always_been(encoder: Encoder, tmp_path: Path):
+    for side in ("en", "de"):
+        (tmp_path / f"train.{side}").write_text("a\n" * 8, encoding="utf-8")
+    encode("train", files(tmp_path), encoder, tmp_path, 1, SETTINGS)
+    assert load(tmp_path, "train").order.tolist() == np.random.default_rng(1).permutation(8).tolist()
+
+
+def test_counts_are_of_pieces_without_the_ends(folder: Path, encoder: Encoder, tmp_path: Path):
+    counts = encode("train", files(folder), encoder, tmp_path, 1, SETTINGS)
+    for side, path in zip(("source", "target"), files(folder), strict=True):
+        assert counts[f"{side}_pieces"] == sum(len(encoder(line)) - 1 for line in read_lines(path))
+
+
+def test_training_pairs_over_max_pieces_are_left_out_and_counted(folder: Path, encoder: Encoder, tmp_path: Path):
+    lengths = [max(len(encoder(side)) - 1 for side in pair) for pair in read_pairs(*files(folder))]
+    limit = int(np.median(lengths))
+    counts = encode("train", files(folder), encoder, tmp_path, 1, ShuffleSettings(max_pieces=limit))
+    expected = [number for number, length in enumerate(lengths) if length <= limit]
+    assert sorted(load(tmp_path, "train").order) == expected
+    assert counts["too_long"] == PAIRS - len(expected) > 0
+
+
+def test_dev_pairs_are_kept_whatever_their_length(folder: Path, encoder: Encoder, tmp_path: Path):
+    counts = encode("dev", files(folder, "dev"), encoder, tmp_path, None, ShuffleSettings(max_pieces=2))
+    assert (counts["pairs"], counts["too_long"]) == (20, 0)
+
+
+def test_no_pair_left_is_an_error(folder: Path, encoder: Encoder, tmp_path: Path):
+    with pytest.raises(CorpusError, match=r"no train pair is left after encoding \(200 were over max_pieces\)"):
+        encode("train", files(folder), encoder, tmp_path, 1, ShuffleSettings(max_pieces=2))
+
+
+def test_sides_of_different_length_are_an_error(folder: Path, encoder: Encoder, tmp_path: Path):
+    with pytest.raises(CorpusError, match="line counts differ"):
+        encode("train", (folder / "train.en", folder / "dev.de"), encoder, tmp_path, 1, SETTINGS)
+
+
+@pytest.mark.parametrize(("size", "dtype"), [(2**16, np.uint16), (2**16 + 8, np.uint32)])
+def test_ids_take_two_bytes_while_they_fit(folder: Path, tmp_path: Path, size: int, dtype: type):
+    table = (folder / "vocabulary.tsv").read_text(encoding="utf-8")
+    letters = table.count("\n")
+    padding = "".join(f"<unused-{number}>\t0\n" for number in range(size - letters - 1))
+    (tmp_path / "vocabulary.tsv").write_text(table + padding + "☃\t0\n", encoding="utf-8")
+    encoder = Encoder(folder / "codes", tmp_path / "vocabulary.tsv")
+    assert encoder("☃") == [size - 1, encoder.end]
+    for side in ("en", "de"):
+        (tmp_path / f"train.{side}").write_text("☃\na\n", encoding="utf-8")
+    encode("train", files(tmp_path), encoder, tmp_path, None, SETTINGS)
+    found = load(tmp_path, "train")
+    assert found.source.dtype == found.target.dtype == dtype
+    assert found.pair(0)[0].tolist() == [size - 1, encoder.end]
+
+
+def test_arrays_are_memory_maps_that_cannot_be_written(folder: Path, encoder: Encoder, tmp_path: Path):
+    encode("dev", files(folder, "dev"), encoder, tmp_path, None, SETTINGS)
+    found = load(tmp_path, "dev")
+    for array in (found.source, found.target, found.source_offsets, found.target_offsets, found.order):
+        assert isinstance(array, np.memmap) and not array.flags.writeable
+    with pytest.raises(ValueError, match="read-only"):
+        found.source[0] = 0
+
+
+@given(st.lists(st.lists(st.integers(0, 9), max_size=4), min_size=1, max_size=8), st.randoms())
+def test_gather_reorders_sentences(sentences: list[list[int]], random):
+    order = list(range(len(sentences)))
+    random.shuffle(order)
+    ends = np.cumsum([0, *map(len, sentences)]).astype(np.int64)
+    ids, offsets = gather(
+        np.array([number for sentence in sentences for number in sentence], dtype=np.uint16), ends, np.array(order)
+    )
+    assert [ids[a:b].tolist() for a, b in pairwise(offsets)] == [sentences[number] for number in order]

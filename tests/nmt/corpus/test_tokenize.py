@@ -1,0 +1,148 @@
+"""tokenize: line for line what sacremoses says, in one process or several, and back again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sacremoses import MosesPunctNormalizer, MosesTokenizer
+
+from nmt.config import TokenizeSettings
+from nmt.corpus import tokenize as stage
+from nmt.corpus.moses import Detokenizer, Tokenizer
+from nmt.corpus.text import read_lines
+from nmt.corpus.tokenize import tokenize
+
+SENTENCES = {
+    "en": [
+        "Hello, world!",
+        "Mr. Smith paid $3.50 for 1,000 well-known apples, i.e. nothing.",
+        "It's the dogs' house; don't you \"see\" it?",
+        "“Quoted”, ‘single’ – and a dash — here…",
+        "See https://example.org/a?b=1&c=2 or mail me@example.org.",
+        "a|b [c] <d> & e",
+        "&amp; &quot; &#124;",
+        "The U.S. and the E.U. met on Jan. 5th at 10:30 a.m.",
+        "",
+        "UPPER Case",
+        "@-@ and @@ stay",
+    ],
+    "de": [
+        "„Guten Tag“, sagte Dr. Müller z.B. am 3. Oktober.",
+        "Das kostet 1.000,50 €, d.h. zu viel!",
+        "Die Nord-Süd-Verbindung ist 3,5 km lang.",
+        "»So?«, fragte er: ›Nein.‹",
+        "Größe, Straße, Übermaß – alles & mehr",
+        "",
+        "Ist das (wirklich) wahr?",
+    ],
+}
+CHOICES = {
+    "defaults": {},
+    "no escape": {"escape": False},
+    "lowercase": {"lowercase": True},
+    "dashes": {"aggressive_dash_splits": True},
+    "punctuation": {"normalize_punctuation": True},
+    "all": {"escape": False, "lowercase": True, "aggressive_dash_splits": True, "normalize_punctuation": True},
+}
+
+
+def expected(line: str, language: str, settings: TokenizeSettings) -> str:
+    """What sacremoses itself makes of a line."""
+    if settings.normalize_punctuation:
+        line = MosesPunctNormalizer(lang=language).normalize(line)
+    tokens = MosesTokenizer(lang=language).tokenize(
+        line, aggressive_dash_splits=settings.aggressive_dash_splits, escape=settings.escape
+    )
+    text = " ".join(tokens)
+    return text.lower() if settings.lowercase else text
+
+
+def files(folder: Path, times: int = 1) -> dict[str, Path]:
+    found = {}
+    for language, lines in SENTENCES.items():
+        found[f"train.{language}"] = folder / f"raw.{language}"
+        found[f"train.{language}"].write_text("".join(f"{line}\n" for line in lines * times), encoding="utf-8")
+    return found
+
+
+@pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES.keys())
+@pytest.mark.parametrize("language", SENTENCES)
+def test_tokens_are_those_of_sacremoses(language: str, choice: dict[str, bool]):
+    settings = TokenizeSettings(**choice)
+    tokenizer = Tokenizer(language, settings)
+    for line in SENTENCES[language]:
+        assert tokenizer(line) == expected(line, language, settings)
+
+
+@pytest.mark.parametrize(
+    ("language", "line", "tokens"),
+    [
+        ("en", "It's 3.5% of 1,000.", "It &apos;s 3.5 % of 1,000 ."),
+        ("en", 'a|b [c] <d> & "e"', "a &#124; b &#91; c &#93; &lt; d &gt; &amp; &quot; e &quot;"),
+        ("de", "„Guten Tag“, sagte z.B. Dr. Müller.", "„ Guten Tag “ , sagte z.B. Dr. Müller ."),
+        ("en", "one\u2028line\ttwo  \x00", "one line two"),
+    ],
+)
+def test_golden_tokens(language: str, line: str, tokens: str):
+    assert Tokenizer(language, TokenizeSettings())(line) == tokens
+
+
+@given(st.text(max_size=40), st.sampled_from(list(CHOICES.values())))
+def test_tokens_are_joined_by_single_spaces_whatever_the_text(text: str, choice: dict[str, bool]):
+    tokens = Tokenizer("en", TokenizeSettings(**choice))(text)
+    assert tokens == " ".join(tokens.split(" ")).strip(" ") and "  " not in tokens
+    assert "\n" not in tokens and "\r" not in tokens
+
+
+@pytest.mark.parametrize("choice", [{}, {"escape": False}], ids=["escape", "plain"])
+@pytest.mark.parametrize(
+    ("language", "line"),
+    [
+        ("en", "Hello, world!"),
+        ("en", "It's the dog's house; don't you see it?"),
+        ("en", "He paid $3.50 (1,000 cents) for it."),
+        ("de", "„Guten Tag“, sagte Dr. Müller."),
+        ("de", "Die Nord-Süd-Verbindung ist 3,5 km lang."),
+        ("de", "Das ist wahr: Äpfel, Öl & Übermut!"),
+        ("en", ""),
+    ],
+)
+def test_detokenizing_restores_plain_sentences(language: str, line: str, choice: dict[str, bool]):
+    settings = TokenizeSettings(**choice)
+    assert Detokenizer(language, settings)(Tokenizer(language, settings)(line)) == line
+
+
+def test_files_keep_their_lines_and_are_counted(tmp_path: Path):
+    (tmp_path / "out").mkdir()
+    counts = tokenize(files(tmp_path), tmp_path / "out", TokenizeSettings())
+    for language, lines in SENTENCES.items():
+        found = list(read_lines(tmp_path / "out" / f"train.{language}"))
+        assert found == [expected(line, language, TokenizeSettings()) for line in lines]
+        assert counts[f"train.{language}"] == {
+            "lines": len(lines),
+            "tokens": sum(len(line.split()) for line in found),
+        }
+
+
+def test_lines_with_separators_inside_stay_one_line(tmp_path: Path):
+    raw = tmp_path / "raw"
+    raw.write_bytes("a\u2028b\nc\rd\ne\u0085f\n\xff".encode() + b"\xff")
+    tokenize({"train.en": raw}, tmp_path, TokenizeSettings())
+    assert list(read_lines(tmp_path / "train.en")) == ["a b", "c d", "e f", "ÿ \ufffd"]
+
+
+def test_several_processes_write_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    given_files = {"train.de": files(tmp_path, times=5)["train.de"]}
+    for name in ("one", "many"):
+        (tmp_path / name).mkdir()
+    settings = TokenizeSettings(workers=2)
+    alone = tokenize(given_files, tmp_path / "one", settings)
+    monkeypatch.setattr(stage, "CHUNK", 3)  # more chunks than may wait at once
+    monkeypatch.setattr(stage, "POOL_FROM", 0)
+    pooled = tokenize(given_files, tmp_path / "many", settings)
+    assert pooled == alone
+    for name in given_files:
+        assert (tmp_path / "many" / name).read_bytes() == (tmp_path / "one" / name).read_bytes()

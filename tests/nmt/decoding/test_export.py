@@ -1,0 +1,79 @@
+"""The exported model is the trained one: CTranslate2 gives every piece the probability TensorFlow gives it."""
+
+import ctranslate2
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from nmt.config import LearnBpeSettings, ScoreSettings, TokenizeSettings
+from nmt.corpus.bpe import learn, read_vocabulary
+from nmt.decoding.export import TextSettings, export
+from nmt.decoding.translate import Translator
+from nmt.errors import RunError
+from nmt.model.shape import ModelShape
+from nmt.model.transformer import Transformer
+
+TEXT = TextSettings(source="en", target="de", tokenize=TokenizeSettings())
+
+
+@pytest.fixture(scope="module", params=[(1, 16, 2), (3, 32, 4)], ids=["1 layer", "3 layers"])
+def exported(request, tmp_path_factory):
+    """A model with random weights, far from their first values, and its folder."""
+    folder = tmp_path_factory.mktemp("export")
+    (folder / "train.en").write_text("the old man sees a dog\nthe woman reads the book\n" * 3)
+    learn([folder / "train.en"], folder, LearnBpeSettings(merges=20))
+    pieces = read_vocabulary(folder / "vocabulary.tsv")
+    layers, width, heads = request.param
+    model = Transformer(ModelShape(len(pieces), layers, width, heads, 2 * width), seed=5)
+    generator = np.random.default_rng(1)
+    for weight in model.weights.values():
+        weight.assign_add(generator.normal(0, 0.2, weight.shape).astype(np.float32))
+    export(model.numpy(), model.shape, folder / "model", folder / "codes", folder / "vocabulary.tsv", TEXT)
+    return model, pieces, folder / "model"
+
+
+def test_every_piece_has_the_same_score(exported):
+    model, pieces, folder = exported
+    translator = ctranslate2.Translator(str(folder), compute_type="float32")
+    generator = np.random.default_rng(2)
+    usable = [number for number, piece in enumerate(pieces) if not piece.startswith("<")]
+    for length in (1, 5, 20):
+        source, target = (generator.choice(usable, length).tolist() for _ in range(2))
+        ours = model.log_probabilities(tf.constant([[*source, 3]]), tf.constant([[*target, 3]])).numpy()[0]
+        words = [[pieces[number] for number in side] for side in (source, target)]
+        theirs = translator.score_batch([words[0]], [words[1]])[0]
+        np.testing.assert_allclose(theirs.log_probs, ours, atol=1e-3)
+
+
+def test_greedy_decoding_takes_the_likeliest_pieces(exported):
+    model, pieces, folder = exported
+    translator = Translator(folder, ScoreSettings(beam=1, max_length=6))
+    source = translator.segmenter.line("the old woman")
+    output = translator.decode([source])[0].pieces
+    ids = {piece: number for number, piece in enumerate(pieces)}
+    taken: list[int] = []
+    for _ in range(6):
+        memory, bias = model.encode(tf.constant([[*(ids[piece] for piece in source), 3]]), lambda x: x)
+        states = model.decode(tf.constant([[2, *taken]]), memory, bias, lambda x: x)
+        best = int(np.argmax(tf.matmul(states[:, -1], model.weights["embedding"], transpose_b=True)))
+        if best == 3:
+            break
+        taken.append(best)
+    assert output == [pieces[number] for number in taken]
+
+
+def test_lines_come_back_in_order_and_empty_lines_stay_empty(exported):
+    *_, folder = exported
+    translator = Translator(folder, ScoreSettings(beam=2, max_length=5, batch_tokens=4))
+    lines = ["the dog", "", "a man reads", "   ", "the old book sees the woman"]
+    together = [output.text for output in translator(lines)]
+    assert together[1] == together[3] == ""
+    assert together == [translator([line])[0].text for line in lines]
+
+
+def test_the_folder_is_self_contained(exported, tmp_path):
+    *_, folder = exported
+    names = {path.name for path in folder.iterdir()}
+    assert names == {"model.bin", "config.json", "shared_vocabulary.json", "codes", "vocabulary.tsv", "text.json"}
+    with pytest.raises(RunError, match="holds no model"):
+        Translator(tmp_path, ScoreSettings())

@@ -1,0 +1,89 @@
+"""Checkpoints are whole or not there, and the newest whole one is used."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from nmt.training import checkpoints
+from nmt.training.checkpoints import State
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Three checkpoints whose only weight is their step."""
+    for step in (10, 20, 30):
+        saved = tf.train.Checkpoint(weights={"a/b": tf.Variable([float(step)])})
+        checkpoints.save(tmp_path, State(step=step, epoch=1, group=step), saved.write, keep=3)
+    return tmp_path
+
+
+def found(folder, **options):
+    said = []
+    newest = checkpoints.newest(folder, said.append, **options)
+    return (newest[0].name if newest else None), said
+
+
+def test_the_newest_is_found_with_its_state(folder):
+    path, state = checkpoints.newest(folder, pytest.fail)
+    assert (path.name, state.step, state.epoch, state.group) == ("step-00000030", 30, 1, 30)
+    assert sorted(file.name for file in path.iterdir()) == [
+        "state.json",
+        "weights.data-00000-of-00001",
+        "weights.index",
+    ]
+
+
+def test_the_oldest_go_when_there_are_too_many(folder):
+    checkpoints.save(folder, State(step=40), tf.train.Checkpoint(weights={"a/b": tf.Variable([4.0])}).write, keep=2)
+    assert [path.name for path in checkpoints.listed(folder)] == ["step-00000030", "step-00000040"]
+
+
+@pytest.mark.parametrize("name", ["weights.data-00000-of-00001", "weights.index", "state.json"])
+@pytest.mark.parametrize("harm", ["flip", "cut", "delete"])
+def test_a_damaged_one_is_named_and_the_one_before_it_used(folder, name, harm):
+    path = folder / "step-00000030" / name
+    content = path.read_bytes()
+    if harm == "delete":
+        path.unlink()
+    elif harm == "cut":
+        path.write_bytes(content[: len(content) // 2])
+    elif name == "state.json":
+        path.write_bytes(content.replace(b'"sha256": "', b'"sha256": "0'))
+    else:
+        path.write_bytes(bytes([content[0] ^ 1]) + content[1:])
+    name, said = found(folder)
+    assert name == "step-00000020"
+    assert len(said) == 1 and "step-00000030 is damaged" in said[0]
+
+
+def test_not_past_a_step(folder):
+    assert found(folder, at_most=25) == ("step-00000020", [])
+    assert found(folder, at_most=5) == (None, [])
+
+
+def test_a_half_written_one_does_not_count(folder):
+    (folder / ".step-00000040.partial").mkdir()
+    assert found(folder) == ("step-00000030", [])
+    broken = tf.train.Checkpoint(weights={"a/b": tf.Variable([4.0])})
+
+    def write(prefix):
+        broken.write(prefix)
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        checkpoints.save(folder, State(step=50), write, keep=3)
+    assert found(folder) == ("step-00000030", [])
+
+
+def test_average_is_the_mean(folder):
+    mean = checkpoints.average(checkpoints.listed(folder)[-2:], ["a/b"])
+    np.testing.assert_array_equal(mean["a/b"], [25.0])
+
+
+def test_state_records_size_and_hash_of_every_file(folder):
+    state = json.loads((folder / "step-00000010/state.json").read_text())
+    for name, record in state["files"].items():
+        assert record["bytes"] == (folder / "step-00000010" / name).stat().st_size
+    assert set(state["files"]) == {"weights.data-00000-of-00001", "weights.index"}
