@@ -43,23 +43,28 @@ def experiment(
     run = Run.of(chosen, forced(start, only) if force else [])
     planned = plan(chosen, run.store, runs.previous_keys(chosen.name))
     require_earlier(planned, only or start)
-    timer = Timer(run, planned)
+    with run.store.in_use():
+        if only is None:
+            return story(Timer(run, planned))
+        if only == "preflight":
+            preflight(run)
+        else:
+            STAGES[only].from_store(run)
+        return None
 
-    if only != "preflight" and only is not None:
-        timer.only(STAGES[only])
-        return None
-    preflight(run)
-    if only == "preflight":
-        return None
-    raw = timer(download)
-    pairs = timer(clean, raw)
-    tokens = timer(tokenize, raw, pairs)
-    merges = timer(learn_bpe, tokens)
-    encoded = timer(shuffle, tokens, merges)
-    model = timer(train, raw, tokens, merges, encoded)
-    scores = timer(score, raw, model)
-    timer(report, raw, pairs, tokens, merges, encoded, model, scores)
-    return runs.write(chosen, run.store, timer.manifests, timer.results)
+
+def story(do: Timer) -> Result:
+    """All stages in their order, and the result they lead to."""
+    preflight(do.run)
+    raw = do(download)
+    pairs = do(clean, raw)
+    tokens = do(tokenize, raw, pairs)
+    merges = do(learn_bpe, tokens)
+    encoded = do(shuffle, tokens, merges)
+    model = do(train, raw, tokens, merges, encoded)
+    scores = do(score, raw, model)
+    do(report, raw, pairs, tokens, merges, encoded, model, scores)
+    return runs.write(do.run.experiment, do.run.store, do.manifests, do.results)
 
 
 class Timer:
@@ -82,10 +87,6 @@ class Timer:
             StageResult(name=stage.name, key=manifest.key, cached=before, seconds=seconds, reason=reason)
         )
         return manifest
-
-    def only(self, stage: StageTask) -> None:
-        """Run one stage on what the store holds."""
-        stage.from_store(self.run)
 
 
 def forced(start: StageName | None, only: StageName | None) -> list[StageName]:

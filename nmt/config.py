@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from nmt.errors import ConfigError, choices
 
@@ -37,7 +37,14 @@ def speed(default: Any, description: str, **limits: Any) -> Any:
 class Settings(BaseModel):
     """Base of all settings: frozen, and strict about names."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_bool_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, bool) and cls.model_fields[info.field_name or ""].annotation in (int, float):
+            raise ValueError("input should be a valid integer or number, not true or false")
+        return value
 
     def key_settings(self) -> dict[str, Any]:
         """What takes part in a stage's key: every field but those that change only speed, as plain JSON."""
@@ -216,7 +223,7 @@ def load(config: str | Path, overrides: list[str] | tuple[str, ...] = (), name: 
     path = find(config)
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
+    except (yaml.YAMLError, ValueError, OSError) as error:
         raise ConfigError(f"{path}: cannot be read as YAML: {' '.join(str(error).split())}") from None
     if content is None:
         content = {}
@@ -252,7 +259,7 @@ def apply_override(content: dict[str, Any], override: str) -> None:
             raise ConfigError(f"--set {override}: '{section}' holds a value, not a section")
     try:
         place[key] = yaml.safe_load(value)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError):
         raise ConfigError(f"--set {override}: '{value}' is not valid YAML") from None
 
 

@@ -64,7 +64,10 @@ def read(name: str) -> Result:
     if not path.is_file():
         hint = choices(name, names()) if names() else "there is none yet: wmtflow run config/demo.yaml"
         raise RunError(f"no finished run '{name}'; {hint}")
-    return Result.model_validate_json(path.read_text(encoding="utf-8"))
+    try:
+        return Result.model_validate_json(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise RunError(f"{path} cannot be read: {error}. Run the experiment again.") from None
 
 
 def previous_keys(name: str) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import re
@@ -9,13 +10,18 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
+import uuid
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
+
 from nmt.errors import TrainingError
 
 OWNER = "WMTFLOW_OWNER"  # the process whose end ends every rank
+FAMILY = "WMTFLOW_FAMILY"  # marks all processes that one command has started, whatever session they moved to
 GRACE = 10  # seconds between asking and killing; horovodrun takes 5 to end its workers
 PREFIX = re.compile(r"^\[[\d,]+\]<std(out|err)>: ?")  # what horovodrun puts before a rank's line
 FAILURE = re.compile(r"^[\w.]*(Error|Exception)\b.*?: ")  # how Python, and our own ranks, name what went wrong
@@ -37,6 +43,7 @@ def run(command: list[str], say: Callable[[str], None]) -> None:
     Whatever ends this call early (an error, a signal, a cancel) ends the command and its children too.
     """
     say("$ " + shlex.join(command))
+    token = uuid.uuid4().hex
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -44,9 +51,13 @@ def run(command: list[str], say: Callable[[str], None]) -> None:
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        env={"TF_CPP_MIN_LOG_LEVEL": "2"} | os.environ | {OWNER: str(os.getpid()), "PYTHONUNBUFFERED": "1"},
+        env={"TF_CPP_MIN_LOG_LEVEL": "2"}
+        | os.environ
+        | {OWNER: str(os.getpid()), FAMILY: token, "PYTHONUNBUFFERED": "1"},
         preexec_fn=die_with_parent,
     )
+    watcher = threading.Thread(target=end_family_after, args=(process, token), daemon=True)
+    watcher.start()
     last: deque[str] = deque(maxlen=5)
     failure = None
     try:
@@ -60,8 +71,29 @@ def run(command: list[str], say: Callable[[str], None]) -> None:
         status = process.wait()
     finally:
         end(process)
+        watcher.join()
     if status:
         raise TrainingError(f"training ended with status {status}: {failure or ' | '.join(last)}")
+
+
+def end_family_after(process: subprocess.Popen[str], token: str) -> None:
+    """Once a command has ended, end what it started and left behind; else its open pipe would be waited on for ever."""
+    process.wait()
+    family = [one for one in psutil.process_iter() if belongs(one, token)]
+    for one in family:
+        with contextlib.suppress(psutil.Error):
+            one.terminate()
+    for one in psutil.wait_procs(family, GRACE)[1]:
+        with contextlib.suppress(psutil.Error):
+            one.kill()
+
+
+def belongs(process: psutil.Process, token: str) -> bool:
+    """Whether a process bears a family's mark; those of other users cannot be read and are not ours."""
+    try:
+        return process.environ().get(FAMILY) == token
+    except (psutil.Error, OSError):
+        return False
 
 
 def end(process: subprocess.Popen[str]) -> None:

@@ -1,24 +1,23 @@
 """learn_bpe: tokenized training text in → merges (`codes`) and the joint vocabulary (`vocabulary.tsv`).
 
-subword-nmt learns and applies the merges. The vocabulary is ours: four special pieces, every piece that
-segmenting the training text gives, most frequent first, then every character seen, so that any word in
-the same letters can be written, and padding up to a round size.
+The merges are those that subword-nmt would learn, and it applies them. The vocabulary is ours: four
+special pieces, every piece that segmenting the training text gives, most frequent first, then every
+character seen, so that any word in the same letters can be written, and padding up to a round size.
 """
 
 from __future__ import annotations
 
-import contextlib
-import io
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from subword_nmt.apply_bpe import BPE
-from subword_nmt.learn_bpe import learn_bpe
 
 from nmt.config import LearnBpeSettings
+from nmt.corpus.merges import learn_merges
 from nmt.corpus.text import read_lines
 from nmt.errors import CorpusError
+from nmt.progress import progress
 
 PAD, UNKNOWN, BEGIN, END = "<pad>", "<unk>", "<s>", "</s>"
 SPECIALS = (PAD, UNKNOWN, BEGIN, END)
@@ -30,18 +29,16 @@ def learn(files: list[Path], out: Path, settings: LearnBpeSettings) -> dict[str,
     words = Counter(word for path in files for line in read_lines(path) for word in line.split(" ") if word)
     if not any(len(word) > 1 for word in words):
         raise CorpusError("the training text holds no word of two letters or more, so there is nothing to merge")
-    listing = [f"{word} {count}" for word, count in words.items()]
-    codes = io.StringIO()
-    with contextlib.redirect_stderr(io.StringIO()):  # its progress bar
-        learn_bpe(listing, codes, settings.merges, settings.min_frequency, is_dict=True)
-    (out / "codes").write_text(codes.getvalue(), encoding="utf-8")
+    with progress("learn_bpe", settings.merges, "merges") as advance:
+        merges = learn_merges(words, settings.merges, settings.min_frequency, advance)
+    codes = ("#version: 0.2\n", *(f"{left} {right}\n" for left, right in merges))  # subword-nmt's own format
+    (out / "codes").write_text("".join(codes), encoding="utf-8")
     pieces = vocabulary(words, Segmenter(out / "codes"), settings)
     lines = (f"{piece}\t{count}\n" for piece, count in pieces)
     (out / "vocabulary.tsv").write_text("".join(lines), encoding="utf-8")
-    merges = codes.getvalue().count("\n") - 1
     return {
         "words": len(words),
-        "merges": merges,
+        "merges": len(merges),
         "vocabulary": len(pieces),
         "pieces": sum(count for _, count in pieces),
     }

@@ -79,7 +79,7 @@ def transfer(location: Location, part: Path) -> None:
     have = part.stat().st_size if part.exists() else 0
     if have >= location.bytes:
         return
-    headers = {"Range": f"bytes={have}-"} if have else {}
+    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
     with (
         httpx.Client(follow_redirects=True, timeout=httpx.Timeout(30.0, read=STALLED)) as client,
         client.stream("GET", location.url, headers=headers) as answer,
@@ -89,7 +89,7 @@ def transfer(location: Location, part: Path) -> None:
         resumed = answer.status_code == 206  # a server that ignores the range starts over, and so do we
         advance(have if resumed else 0)
         with part.open("ab" if resumed else "wb") as file:
-            for chunk in answer.iter_raw(CHUNK):
+            for chunk in answer.iter_raw():
                 file.write(chunk)
                 advance(len(chunk))
     got = part.stat().st_size

@@ -26,7 +26,7 @@ def digests(*modules: str, root: Path = ROOT) -> dict[str, str]:
     while waiting:
         name = waiting.pop()
         path = source_file(name, root)
-        if name in found or path is None or name.startswith(EXEMPT):
+        if name in found or path is None or exempt(name):
             continue
         found[name], imports = read_module(name, path, path.stat().st_mtime_ns)
         waiting += imports
@@ -34,6 +34,11 @@ def digests(*modules: str, root: Path = ROOT) -> dict[str, str]:
             if data.suffix in DATA_SUFFIXES:
                 found[str(data.relative_to(root))] = hashlib.sha256(data.read_bytes()).hexdigest()[:16]
     return found
+
+
+def exempt(name: str) -> bool:
+    """Whether a module is one of those, or inside one, that write no stage's bytes."""
+    return any(name == module or name.startswith(f"{module}.") for module in EXEMPT)
 
 
 @lru_cache(maxsize=512)
@@ -74,5 +79,5 @@ def without_docstrings(tree: ast.Module) -> ast.Module:
                 and isinstance(first.value, ast.Constant)
                 and isinstance(first.value.value, str)
             ):
-                node.body[:1] = [] if len(node.body) > 1 else [ast.Pass()]
+                node.body[:1] = [] if len(node.body) > 1 or isinstance(node, ast.Module) else [ast.Pass()]
     return tree

@@ -16,10 +16,16 @@ def free(data: Path, keep: int, dry_run: bool) -> tuple[list[str], list[Path], i
     """Remove stage outputs that the `keep` most recent runs do not need.
 
     Returns the runs kept, the folders removed (or that would be), and their size. A run that is removed
-    loses its `result.json` too: what is listed can always be used. An output that another process is
-    making right now is left alone.
+    loses its `result.json` too: what is listed can always be used. Nothing is removed while a run uses the
+    store.
     """
     store = Store(data / "store")
+    with store.in_use(alone=True):
+        return free_alone(store, keep, dry_run)
+
+
+def free_alone(store: Store, keep: int, dry_run: bool) -> tuple[list[str], list[Path], int]:
+    """What `free` does once nobody else uses the store."""
     by_age = sorted(runs.names(), key=lambda name: (runs.folder(name) / "result.json").stat().st_mtime)
     kept = by_age[len(by_age) - min(keep, len(by_age)) :]
     needed = {output for name in kept for output in outputs(store, runs.read(name).stage_keys)}
@@ -27,7 +33,7 @@ def free(data: Path, keep: int, dry_run: bool) -> tuple[list[str], list[Path], i
         folder
         for stage in STAGES
         for folder in sorted((store.root / stage.name).glob("*"))
-        if (stage.name, folder.name) not in needed and not store.busy(stage.name, folder.name)
+        if (stage.name, folder.name) not in needed
     ]
     stale = [runs.folder(name) for name in by_age if name not in kept]
     size = sum(disk_use(folder) for folder in unneeded + stale)

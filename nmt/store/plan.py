@@ -80,21 +80,20 @@ def plan(experiment: Experiment, store: Store, previous: dict[str, str], thoroug
     compared with where it has none.
     """
     planned: list[Planned] = []
-    rerun: set[str] = set()
     for key in keys(experiment).values():
         manifest = store.find(key.stage, key.digest)
         if manifest is None:
-            reason = why_new(key, store, previous, rerun)
+            reason = why_new(key, store, previous)
         else:
             reason = store.problem(manifest, thorough) or ""
-        if reason:
-            rerun.add(key.stage)
         planned.append(Planned(key, cached=not reason, reason=reason or "unchanged"))
     return planned
 
 
-def why_new(key: Key, store: Store, previous: dict[str, str], rerun: set[str]) -> str:
+def why_new(key: Key, store: Store, previous: dict[str, str]) -> str:
     """Why there is no output for `key` yet, told as the difference from the one before."""
+    if previous.get(key.stage) == key.digest:
+        return "its output was removed"
     before = store.find(key.stage, previous.get(key.stage, ""))
     if before is None:
         others = store.manifests(key.stage)

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from nmt.errors import StoreError
+from nmt.errors import RequestError, StoreError
 from nmt.store import manifest as manifests
 from nmt.store.manifest import Key, Manifest
 
@@ -80,9 +80,7 @@ class Store:
     @contextmanager
     def lock(self, stage: str, name: str, say: Say) -> Iterator[None]:
         """Hold the lock on one output; says so when it has to wait for another process."""
-        path = self.lock_file(stage, name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = self.open_lock(f"{stage}-{name}")
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -93,23 +91,23 @@ class Store:
         finally:
             os.close(descriptor)
 
-    def busy(self, stage: str, name: str) -> bool:
-        """Whether some process holds the lock on an output right now."""
+    @contextmanager
+    def in_use(self, alone: bool = False) -> Iterator[None]:
+        """Use the store's outputs; any number of runs may at once, but who removes outputs must be `alone`."""
+        descriptor = self.open_lock("in-use")
         try:
-            descriptor = os.open(self.lock_file(stage, name), os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return False
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+            yield
         except BlockingIOError:
-            return True
+            raise RequestError("the store is in use by another command. Try again when it has ended.") from None
         finally:
             os.close(descriptor)
-        return False
 
-    def lock_file(self, stage: str, name: str) -> Path:
-        """The file whose lock stands for an output; temporary folders (`.key.partial`) share their key's."""
-        return self.root / ".locks" / f"{stage}-{name.strip('.').partition('.')[0]}"
+    def open_lock(self, name: str) -> int:
+        """A descriptor of the file that a lock is taken on; children do not inherit it."""
+        path = self.root / ".locks" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
     def manifests(self, stage: str) -> list[Manifest]:
         """All outputs of a stage, oldest first."""

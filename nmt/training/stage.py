@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.cluster.launch import run, training_command
-from nmt.config import Experiment
+from nmt.config import Experiment, ScoreSettings
 from nmt.corpus.bpe import read_vocabulary
 from nmt.store.store import link_tree
 from nmt.training import checkpoints
@@ -32,7 +32,8 @@ def train(
     vocabulary = inputs["learn_bpe"] / "vocabulary.tsv"
     job = Job(
         train=experiment.train,
-        decode=experiment.score,
+        # Not experiment.score: a beam chosen for the test set must not make a training another one.
+        decode=ScoreSettings(max_length=experiment.train.max_length + 20),
         tokenize=experiment.tokenize,
         source=source,
         target=target,

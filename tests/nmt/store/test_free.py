@@ -10,6 +10,7 @@ import pytest
 
 from nmt import runs
 from nmt.config import Experiment, check
+from nmt.errors import RequestError
 from nmt.runs import Result, StageResult
 from nmt.store.free import disk_use, free
 from nmt.store.plan import STAGES, keys, work_folder
@@ -107,19 +108,18 @@ def test_leftovers_of_killed_runs_go(data: Path, store: Store, two_runs: dict[st
     assert not leftover.exists()
 
 
-def test_an_output_that_is_being_made_is_left_alone(data: Path, store: Store, two_runs: dict[str, dict[str, str]]):
-    key = two_runs["old"]["clean"]
-    partial = store.folder("clean", ".feedfeedfeedfeed.partial")
-    partial.mkdir()
-    work = work_of(store, OLD)
-    with (
-        store.lock("clean", key, print),
-        store.lock("clean", "feedfeedfeedfeed", print),
-        store.lock("train", work.name, print),
-    ):
-        free(data, keep=1, dry_run=False)
-    assert store.folder("clean", key).exists() and partial.exists() and work.exists()
-    assert not store.folder("tokenize", two_runs["old"]["tokenize"]).exists()
+def test_nothing_is_freed_while_a_run_uses_the_store(data: Path, store: Store, two_runs: dict[str, dict[str, str]]):
+    before = sorted(data.rglob("*"))
+    with store.in_use(), store.in_use(), pytest.raises(RequestError, match="in use by another command"):
+        free(data, keep=0, dry_run=False)
+    assert set(before) <= set(data.rglob("*"))
+    free(data, keep=0, dry_run=False)
+    assert not store.folder("clean", two_runs["old"]["clean"]).exists()
+
+
+def test_no_run_starts_while_disk_is_freed(store: Store):
+    with store.in_use(alone=True), pytest.raises(RequestError), store.in_use():
+        pytest.fail("a run began")
 
 
 def test_an_empty_data_folder_has_nothing_to_free(data: Path):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from nmt.config import Experiment, check
-from nmt.errors import CorpusError
+from nmt.errors import ConfigError
 from nmt.store import plan as plans
 from nmt.store.plan import BY_NAME, ORDER, STAGES, keys, plan, work_folder
 from nmt.store.store import Store
@@ -136,7 +136,7 @@ def test_the_content_of_user_files_is_in_the_key_and_their_names_are_not(tmp_pat
 def test_a_missing_user_file_is_an_error_that_names_setting_and_path(tmp_path: Path):
     wanted = experiment(download=text_files(tmp_path))
     (tmp_path / "dev.source").unlink()
-    with pytest.raises(CorpusError, match=r"download\.dev\.source: .*dev\.source"):
+    with pytest.raises(ConfigError, match=r"download\.dev\.source: .*dev\.source"):
         keys(wanted)
 
 
