@@ -60,7 +60,7 @@ def story(do: Timer) -> Result:
     pairs = do(clean, raw)
     tokens = do(tokenize, raw, pairs)
     merges = do(learn_bpe, tokens)
-    encoded = do(shuffle, tokens, merges)
+    encoded = do(shuffle, pairs, tokens, merges)
     model = do(train, raw, tokens, merges, encoded)
     scores = do(score, raw, model)
     do(report, raw, pairs, tokens, merges, encoded, model, scores)

@@ -85,6 +85,12 @@ class DownloadSettings(Settings):
     dev: ParallelFiles | None = Field(None, description="files: the text to evaluate on")
     test: ParallelFiles | None = Field(None, description="files: the text to score")
     mirror: Path | None = speed(None, "a folder that is looked in before the network; also $WMTFLOW_MIRROR")
+    at_once: int = speed(4, "files fetched at the same time", ge=1, le=16)
+
+    @field_validator("mirror")
+    @classmethod
+    def _absolute(cls, path: Path | None) -> Path | None:
+        return path and path.expanduser().absolute()
 
     @model_validator(mode="after")
     def _corpus_is_complete(self) -> DownloadSettings:
@@ -101,13 +107,31 @@ class DownloadSettings(Settings):
             raise ValueError(f"{given[0]}: only for corpus 'files', not for '{self.corpus}'")
         return self
 
+    def mirror_folder(self) -> Path | None:
+        """The mirror folder to look in; one that is named but not there is an error, lest gigabytes be fetched."""
+        named = os.environ.get("WMTFLOW_MIRROR")
+        folder = self.mirror or (Path(named).expanduser().absolute() if named else None)
+        if folder and not folder.is_dir():
+            where = "download.mirror" if self.mirror else "WMTFLOW_MIRROR"
+            raise ConfigError(f"{where}: there is no folder {folder}. Correct the path, or leave it out.")
+        return folder
+
 
 class CleanSettings(Settings):
-    """Which training pairs are kept: the rule of the reference, `clean-corpus-n 1 80`."""
+    """Which training pairs are kept: the rule of the reference, `clean-corpus-n 1 80`, then filters that are off."""
 
     min_words: int = Field(1, ge=1, description="fewest words a side may have")
     max_words: int = Field(80, ge=1, description="most words a side may have")
     max_ratio: float = Field(9.0, ge=1, description="most words of the longer side for each of the shorter")
+    drop_identical: bool = Field(False, description="drop a pair whose sides are the same text")
+    min_alphabet: float = Field(
+        0.0, ge=0, le=1, description="least share of letters of the language's script among non-spaces; 0: off"
+    )
+    match_numbers: bool = Field(False, description="drop a pair whose sides hold different numbers, in any notation")
+    detect_language: bool = Field(False, description="drop a pair with a side that is surely in another language")
+    drop_held_out: bool = Field(False, description="drop a pair with a side that also stands in the dev or test set")
+    drop_duplicates: bool = Field(False, description="keep only the first of equal pairs")
+    workers: int = speed(0, "processes; 0: one per core", ge=0)
 
     @model_validator(mode="after")
     def _some_length_is_left(self) -> CleanSettings:
@@ -131,13 +155,16 @@ class LearnBpeSettings(Settings):
 
     merges: int = Field(32_000, ge=1, le=200_000, description="merge operations learnt from both sides together")
     min_frequency: int = Field(2, ge=1, description="a pair seen less often is not merged")
+    min_count: int = Field(1, ge=1, description="a piece seen less often is left out, and spelt with smaller ones")
     pad_vocabulary_to: int = Field(8, ge=1, le=1024, description="vocabulary size is a multiple of this")
+    workers: int = speed(0, "processes; 0: one per core", ge=0)
 
 
 class ShuffleSettings(Settings):
     """How the encoded pairs are stored."""
 
     max_pieces: int = Field(250, ge=2, description="training pairs with more pieces on a side are left out")
+    write_text: bool = Field(False, description="also write the text of each step under the names of the reference")
     workers: int = speed(0, "processes; 0: one per core", ge=0)
 
 
@@ -234,7 +261,10 @@ def load(config: str | Path, overrides: list[str] | tuple[str, ...] = (), name: 
         apply_override(content, override)
     if name is not None:
         content["name"] = name
-    return check(content, str(path))
+    experiment = check(content, str(path))
+    if experiment.download.mirror:  # not checked in the model: a finished run's settings outlive its mirror
+        experiment.download.mirror_folder()
+    return experiment
 
 
 def find(config: str | Path) -> Path:

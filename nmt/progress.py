@@ -9,22 +9,30 @@ from contextlib import contextmanager
 Advance = Callable[[int], None]
 
 
+def nothing(count: int) -> None:
+    """An `Advance` that shows nothing."""
+
+
+def watched() -> bool:
+    """Whether somebody sits at a terminal and sees the bars."""
+    return sys.stderr.isatty()
+
+
 @contextmanager
 def progress(what: str, total: int | None, unit: str = "pairs") -> Iterator[Advance]:
-    """Give a function to call with the number of units just done."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
+    """Give a function to call, from any thread, with the number of units just done; bytes come with their rate."""
+    if not watched():
+        yield nothing
         return
+    from rich import progress as rich
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn(unit),
-        TimeRemainingColumn(),
+    amount = (
+        (rich.DownloadColumn(), rich.TransferSpeedColumn())
+        if unit == "bytes"
+        else (rich.MofNCompleteColumn(), rich.TextColumn(unit))
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+    columns = (rich.TextColumn("{task.description}"), rich.BarColumn(), *amount, rich.TimeRemainingColumn())
+    with rich.Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         task = bars.add_task(what, total=total)
         yield lambda count: bars.advance(task, count)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from nmt.corpus.encode import Encoder, encode
+from nmt.corpus.encode import SIDES, Encoder, encode, load, text_lines
+from nmt.store.store import link
 from tasks.stage import Work, stage
 
 
@@ -17,4 +18,17 @@ def shuffle(work: Work) -> dict[str, Any]:
     for split, seed in (("train", work.experiment.seed), ("dev", None)):
         source, target = (tokens / f"{split}.{language}" for language in work.languages)
         counts[split] = encode(split, (source, target), encoder, work.out, seed, work.experiment.shuffle)
+    if work.experiment.shuffle.write_text:
+        write_text(work, encoder)
     return counts
+
+
+def write_text(work: Work, encoder: Encoder) -> None:
+    """The training text under the names that people know from the reference's own script."""
+    size = f"{round(work.experiment.learn_bpe.merges / 1000)}K"
+    data = load(work.out, "train")
+    for side, language in zip(SIDES, work.languages, strict=True):
+        link(work.inputs["clean"] / f"train.{language}", work.out / f"train.clean.{language}")
+        path = work.out / f"train.clean.{language}.shuffled.BPE_common.{size}.tok"
+        with path.open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(f"{line}\n" for line in text_lines(data, side, encoder.pieces))

@@ -1,4 +1,4 @@
-"""learn_bpe: tokenized training text in → merges (`codes`) and the joint vocabulary (`vocabulary.tsv`).
+"""learn_bpe: tokenized training text in → merges (`codes`), the joint vocabulary and word counts (`*.tsv`).
 
 The merges are those that subword-nmt would learn, and it applies them. The vocabulary is ours: four
 special pieces, every piece that segmenting the training text gives, most frequent first, then every
@@ -8,12 +8,14 @@ character seen, so that any word in the same letters can be written, and padding
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from subword_nmt.apply_bpe import BPE
 
 from nmt.config import LearnBpeSettings
+from nmt.corpus.blocks import Block, Workers, blocks
 from nmt.corpus.merges import learn_merges
 from nmt.corpus.text import read_lines
 from nmt.errors import CorpusError
@@ -22,60 +24,122 @@ from nmt.progress import progress
 PAD, UNKNOWN, BEGIN, END = "<pad>", "<unk>", "<s>", "</s>"
 SPECIALS = (PAD, UNKNOWN, BEGIN, END)
 CONTINUES = "@@"  # ends a piece that the next one continues
+COUNTED = 50_000  # lines counted at once: the more, the fewer tables have to be added up
+REMEMBERED = 500_000  # words whose pieces are kept; some 100 MB
 
 
 def learn(files: list[Path], out: Path, settings: LearnBpeSettings) -> dict[str, Any]:
-    """Learn from all `files` together; write `codes` and `vocabulary.tsv` into `out` and return counts."""
-    words = Counter(word for path in files for line in read_lines(path) for word in line.split(" ") if word)
-    if not any(len(word) > 1 for word in words):
-        raise CorpusError("the training text holds no word of two letters or more, so there is nothing to merge")
+    """Learn from all `files` together; write `codes`, `vocabulary.tsv` and `words.tsv` into `out` and return counts."""
+    words = count_words(files, out / "words.tsv", settings)
     with progress("learn_bpe", settings.merges, "merges") as advance:
-        merges = learn_merges(words, settings.merges, settings.min_frequency, advance)
+        merges = learn_merges(read_counts(out / "words.tsv"), settings.merges, settings.min_frequency, advance)
     codes = ("#version: 0.2\n", *(f"{left} {right}\n" for left, right in merges))  # subword-nmt's own format
     (out / "codes").write_text("".join(codes), encoding="utf-8")
-    pieces = vocabulary(words, Segmenter(out / "codes"), settings)
-    lines = (f"{piece}\t{count}\n" for piece, count in pieces)
-    (out / "vocabulary.tsv").write_text("".join(lines), encoding="utf-8")
+    pieces = vocabulary(out / "words.tsv", out / "codes", settings)
+    listing = (f"{piece}\t{count}\n" for piece, count in pieces)
+    (out / "vocabulary.tsv").write_text("".join(listing), encoding="utf-8")
     return {
-        "words": len(words),
+        "words": words,
         "merges": len(merges),
         "vocabulary": len(pieces),
         "pieces": sum(count for _, count in pieces),
     }
 
 
-def vocabulary(words: Counter[str], segmenter: Segmenter, settings: LearnBpeSettings) -> list[tuple[str, int]]:
+def count_words(files: list[Path], out: Path, settings: LearnBpeSettings) -> int:
+    """Write each distinct word of `files` and its count to `out`, most frequent first; returns how many there are."""
+    words: Counter[str] = Counter()
+    with Workers(settings.workers, files) as workers, progress("count words", None, "lines") as advance:
+        jobs = ((block,) for path in files for block in blocks(path, COUNTED))
+        for found, lines in workers.map(count_block, jobs):
+            words.update(found)
+            advance(lines)
+    if not any(len(word) > 1 for word in words):
+        raise CorpusError("the training text holds no word of two letters or more, so there is nothing to merge")
+    # On disk, so that the table is not in memory while merges are learnt.
+    with out.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(
+            f"{word}\t{count}\n" for word, count in sorted(words.items(), key=lambda item: (-item[1], item[0]))
+        )
+    return len(words)
+
+
+def count_block(block: Block) -> tuple[Counter[str], int]:
+    """The words of a block and how often each occurs; and the number of lines."""
+    lines = block.text()
+    words = Counter(" ".join(lines).split(" "))
+    del words[""]
+    return words, len(lines)
+
+
+def read_counts(path: Path) -> Iterator[tuple[str, int]]:
+    """Words (or pieces) and counts, as `count_words` and `learn` wrote them."""
+    for line in read_lines(path):
+        word, _, count = line.rpartition("\t")
+        yield word, int(count)
+
+
+def vocabulary(words: Path, codes: Path, settings: LearnBpeSettings) -> list[tuple[str, int]]:
     """All pieces with their counts in the training text, in id order."""
-    counts: Counter[str] = Counter()
-    for word, count in words.items():
-        for piece in segmenter.word(word):
-            counts[piece] += count
+    counts, letters = count_pieces(words, Segmenter(codes))
+    if settings.min_count > 1:
+        frequent = [piece for piece, count in counts.items() if count >= settings.min_count]
+        counts, _ = count_pieces(words, Segmenter(codes, frequent))
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    letters = {letter for word in words for letter in word}
     spellings = sorted({piece for letter in letters for piece in (letter, letter + CONTINUES)} - counts.keys())
     pieces = [*((special, 0) for special in SPECIALS), *ranked, *((piece, 0) for piece in spellings)]
     missing = -len(pieces) % settings.pad_vocabulary_to
     return pieces + [(f"<unused{number}>", 0) for number in range(missing)]
 
 
+def count_pieces(words: Path, segmenter: Segmenter) -> tuple[Counter[str], set[str]]:
+    """How often each piece occurs when the words are segmented; and all letters seen."""
+    counts: Counter[str] = Counter()
+    letters: set[str] = set()
+    for word, count in read_counts(words):
+        letters.update(word)
+        for piece in segmenter.word(word):
+            counts[piece] += count
+    return counts, letters
+
+
 class Segmenter:
-    """Splits words into pieces by learnt merges; each distinct word is split once."""
+    """Splits words into pieces by learnt merges, as `subword-nmt apply-bpe --vocabulary` does.
 
-    def __init__(self, codes: Path) -> None:
+    With a vocabulary, a piece that is not in it is taken apart again, so that rare words end as known pieces
+    rather than as <unk>. Frequent words are split once.
+    """
+
+    def __init__(self, codes: Path, vocabulary: Iterable[str] | None = None) -> None:
         with codes.open(encoding="utf-8") as file:
-            self.bpe = BPE(file, separator=CONTINUES)
-        self.known: dict[str, tuple[str, ...]] = {}
+            self.bpe = BPE(file, separator=CONTINUES, vocab=None if vocabulary is None else set(vocabulary))
+        self.known = Pieces(self.bpe)
 
-    def word(self, word: str) -> tuple[str, ...]:
+    def word(self, word: str) -> list[str]:
         """The pieces of one token."""
-        pieces = self.known.get(word)
-        if pieces is None:
-            pieces = self.known[word] = tuple(self.bpe.segment_tokens([word]))
-        return pieces
+        return self.known[word].split(" ")
+
+    def text(self, line: str) -> str:
+        """The pieces of a line of tokens, joined by spaces: what `subword-nmt apply-bpe` prints."""
+        return " ".join([self.known[word] for word in line.split(" ") if word])
 
     def line(self, line: str) -> list[str]:
         """The pieces of a line of tokens."""
-        return [piece for word in line.split(" ") if word for piece in self.word(word)]
+        return self.text(line).split(" ") if line.strip(" ") else []
+
+
+class Pieces(dict[str, str]):
+    """Word → its pieces, joined by spaces."""
+
+    def __init__(self, bpe: BPE) -> None:
+        self.bpe = bpe
+
+    def __missing__(self, word: str) -> str:
+        pieces = " ".join(self.bpe.segment_tokens([word]))
+        self.bpe.cache.clear()  # it would keep every word for ever
+        if len(self) < REMEMBERED:
+            self[word] = pieces
+        return pieces
 
 
 def join(pieces: list[str]) -> str:
@@ -85,4 +149,4 @@ def join(pieces: list[str]) -> str:
 
 def read_vocabulary(path: Path) -> list[str]:
     """The pieces of `vocabulary.tsv`, in id order."""
-    return [line.rpartition("\t")[0] for line in read_lines(path)]
+    return [piece for piece, _ in read_counts(path)]

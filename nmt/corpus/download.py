@@ -1,26 +1,37 @@
-"""download: a corpus by name in → `train`, `dev` and `test` as plain parallel text, counted and checked."""
+"""download: a corpus by name in → `train`, `dev` and `test` as plain parallel text, counted and checked.
+
+The parts of a corpus are fetched and unpacked several at once. Each part's text stays in `<archives>/text/<corpus>`
+beside a record of what it was when it was checked, so that a second run only has to join what the first unpacked.
+"""
 
 from __future__ import annotations
 
-import gzip
+import logging
 import shutil
-import tarfile
-import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextvars import copy_context
+from copy import copy as shallow_copy
+from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from tempfile import TemporaryDirectory
+from threading import Event
+from typing import Any
 
-from nmt.config import Experiment, ParallelFiles
+from nmt.config import DownloadSettings, Experiment, ParallelFiles, data_folder
+from nmt.corpus.archives import unpack
 from nmt.corpus.builtin import generate
-from nmt.corpus.fetch import fetch
-from nmt.corpus.sources import Part, corpus
+from nmt.corpus.fetch import Fetcher, Say, writing, wrong
+from nmt.corpus.sources import Location, Part, corpus
 from nmt.corpus.text import count_lines, read_pairs
-from nmt.errors import CorpusError, DownloadError
+from nmt.errors import CorpusError, DownloadError, RequestError, WmtflowError, choices
 from nmt.progress import progress
+from nmt.store.manifest import FileRecord, record
 
+LOG = logging.getLogger(__name__)
 SPLITS = ("train", "dev", "test")
-Say = Callable[[str], None]
+Languages = tuple[str, str]
+Texts = dict[str, Path]  # language → file
 
 
 def download(experiment: Experiment, archives: Path, out: Path, say: Say) -> dict[str, Any]:
@@ -32,19 +43,16 @@ def download(experiment: Experiment, archives: Path, out: Path, say: Say) -> dic
     if settings.corpus == "files":
         given = {split: getattr(settings, split) for split in SPLITS}
         return {split: copy(given[split], split, languages, out) for split in SPLITS}
-    chosen = corpus(settings.corpus)
-    counts: dict[str, Any] = {}
-    for split in SPLITS:
-        with (
-            (out / f"{split}.{languages[0]}").open("wb") as left,
-            (out / f"{split}.{languages[1]}").open("wb") as right,
-        ):
-            for part in getattr(chosen, split):
-                say(f"download: {part.name}")
-                counts[part.name] = add_part(
-                    part, dict(zip(languages, (left, right), strict=True)), archives, settings.mirror, say
-                )
-    return counts
+    with writing(out):
+        texts = collect(experiment, archives, say)
+        chosen = corpus(settings.corpus)
+        for split in SPLITS:
+            for language in languages:
+                with (out / f"{split}.{language}").open("wb") as file:
+                    for part in getattr(chosen, split):
+                        with texts[part.name][language].open("rb") as text:
+                            shutil.copyfileobj(text, file)
+    return {part.name: part.lines for part in chosen.parts}
 
 
 def make(experiment: Experiment, out: Path) -> dict[str, Any]:
@@ -68,7 +76,7 @@ def make(experiment: Experiment, out: Path) -> dict[str, Any]:
         )
 
 
-def copy(files: ParallelFiles, split: str, languages: tuple[str, str], out: Path) -> int:
+def copy(files: ParallelFiles, split: str, languages: Languages, out: Path) -> int:
     """A user's own two files, checked to be parallel and not empty; returns the number of pairs."""
     for path in (files.source, files.target):
         if not path.is_file():
@@ -81,91 +89,161 @@ def copy(files: ParallelFiles, split: str, languages: tuple[str, str], out: Path
     return pairs
 
 
-def add_part(part: Part, outs: dict[str, IO[bytes]], archives: Path, mirror: Path | None, say: Say) -> int:
-    """Append one part to the files of its split, and check that it has the lines it should; returns how many."""
-    texts: dict[str, Path] = {}
-    for language in outs:
-        texts[language] = archives / "text" / f"{part.name}.{language}"
-    if not all(path.exists() and count_lines(path) == part.lines for path in texts.values()):
-        texts = unpack(part, tuple(outs), archives, mirror, say)
-    for language, path in texts.items():
-        found = count_lines(path)
-        if found != part.lines:
-            raise DownloadError(
-                f"{part.name}.{language} has {found:,} lines instead of {part.lines:,}. Delete {path} and run again."
-            )
-        with path.open("rb") as text:
-            shutil.copyfileobj(text, outs[language])
-    return part.lines
+def collect(experiment: Experiment, archives: Path, say: Say) -> dict[str, Texts]:
+    """The text of every part of the chosen corpus, by the part's name."""
+    settings, languages = experiment.download, (experiment.source, experiment.target)
+    parts, stop = corpus(settings.corpus).parts, Event()
+    for part in parts:
+        missing = set(languages) - {language for file in part.files for language in file[0].members}
+        if part.files and missing:
+            raise CorpusError(f"{part.name} has no text in {', '.join(sorted(missing))}")
+    total = sum(file[0].bytes or 0 for part in parts for file in part.files)
+    with progress("download", total, "bytes") as advance:
+        fetcher = Fetcher(archives, settings.mirror_folder(), say, advance, stop)
+        folder = archives / "text" / settings.corpus
+        jobs: list[tuple[str, Callable[[], Texts]]] = []
+        for part in parts:
+            if part.sacrebleu:
+                jobs.append((part.name, partial(sacrebleu_files, part.sacrebleu, languages, part.lines, fetcher)))
+            for file in part.files:
+                jobs.append((part.name, partial(part_texts, part, file, languages, folder, fetcher)))
+        done = together([job for _, job in jobs], settings.at_once, stop)
+    texts: dict[str, Texts] = {}
+    for (name, _), found in zip(jobs, done, strict=True):
+        texts.setdefault(name, {}).update(found)
+    return texts
 
 
-def unpack(part: Part, languages: tuple[str, ...], archives: Path, mirror: Path | None, say: Say) -> dict[str, Path]:
-    """The text of a part in each language, as files in `archives/text`."""
-    folder = archives / "text"
-    folder.mkdir(parents=True, exist_ok=True)
-    if part.sacrebleu:
-        return sacrebleu_files(part.sacrebleu, languages)
-    found: dict[str, Path] = {}
-    for alternatives in part.files:
-        location, archive = fetch(alternatives, archives, mirror, say)
-        for language, member in location.members.items():
-            if language not in languages:
-                continue
-            found[language] = folder / f"{part.name}.{language}"
-            temporary = found[language].with_suffix(".partial")
-            with opened(archive, member) as text, temporary.open("wb") as file:
-                shutil.copyfileobj(text, file)
-                ends_in_newline(file, temporary)
-            temporary.replace(found[language])
-    missing = set(languages) - found.keys()
-    if missing:
-        raise DownloadError(f"{part.name} has no text in {', '.join(sorted(missing))}")
-    return found
+def together(jobs: Sequence[Callable[[], Texts]], at_once: int, stop: Event) -> list[Texts]:
+    """Do all jobs, `at_once` at a time; results in the order of the jobs, or one error that tells all errors."""
+    with ThreadPoolExecutor(at_once, thread_name_prefix="download") as pool:
+        try:
+            # Prefect's logger finds the run it belongs to in the context.
+            futures = [pool.submit(copy_context().run, job) for job in jobs]
+            wait(futures)
+        finally:
+            stop.set()  # after Ctrl-C, what still runs ends at its next chunk
+    errors = [error for future in futures if (error := future.exception())]
+    for error in errors:
+        if len(errors) == 1 or not isinstance(error, WmtflowError):
+            raise error
+    if errors:
+        kind = DownloadError if any(isinstance(error, DownloadError) for error in errors) else CorpusError
+        raise kind("\n  ".join([f"{len(errors)} of {len(jobs)} files failed:", *map(str, errors)]))
+    return [future.result() for future in futures]
 
 
-@contextmanager
-def opened(archive: Path, member: str | None) -> Iterator[IO[bytes]]:
-    """The text inside a tgz, zip, gz or plain file. Only this member is read: no path of an archive is written."""
+class TextRecord(FileRecord):
+    """What an unpacked text was when it was checked, and what it was unpacked from."""
+
+    origin: str
+
+
+def part_texts(part: Part, file: list[Location], languages: Languages, folder: Path, fetcher: Fetcher) -> Texts:
+    """One file of a part as text in `folder`: unpacked before and unchanged, or fetched, unpacked and checked."""
+    texts = {language: folder / f"{part.name}.{language}" for language in languages if language in file[0].members}
+    with writing(folder), fetcher.alone(".".join([part.name, *texts]), folder):
+        if all(unchanged(path, part.lines, {origin(each, side) for each in file}) for side, path in texts.items()):
+            fetcher.advance(file[0].bytes or 0)
+            return texts
+        location, archive = fetcher.fetch(file)
+        unpack(archive, location.name, {location.members[language]: path for language, path in texts.items()})
+        for language, path in texts.items():
+            found = record(path)
+            if found.lines != part.lines:
+                path.unlink()
+                raise CorpusError(
+                    f"{part.name}.{language} has {found.lines:,} lines instead of {part.lines:,}. "
+                    f"It comes from {archive}: look there, and correct the lines or members in config/corpora."
+                )
+            kept = TextRecord(**found.model_dump(), origin=origin(location, language))
+            temporary = record_path(path).with_suffix(".partial")
+            temporary.write_text(kept.model_dump_json(indent=1) + "\n", encoding="utf-8")
+            temporary.replace(record_path(path))
+    return texts
+
+
+def unchanged(path: Path, lines: int, origins: set[str]) -> bool:
+    """Whether a text is what it was when it was checked, and still what the corpus says it should be."""
     try:
-        if archive.name.endswith((".tgz", ".tar.gz")):
-            with tarfile.open(archive, "r:gz") as tar:
-                text = tar.extractfile(member or "")
-                if text is None:
-                    raise KeyError(member)
-                yield text
-        elif archive.suffix == ".zip":
-            with zipfile.ZipFile(archive) as zipped, zipped.open(member or "") as file:
-                yield file
-        elif archive.suffix == ".gz":
-            with gzip.open(archive) as unzipped:
-                yield unzipped  # type: ignore[misc]
-        else:
-            with archive.open("rb") as plain:
-                yield plain
-    except (KeyError, tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, EOFError) as error:
-        raise DownloadError(
-            f"{archive}: cannot read {member or 'its content'}: {error}. Delete it and run again."
-        ) from None
+        kept = TextRecord.model_validate_json(record_path(path).read_bytes())
+        return kept.origin in origins and kept.lines == lines and record(path).sha256 == kept.sha256
+    except (OSError, ValueError):  # not there, or not one that we wrote
+        return False
 
 
-def ends_in_newline(file: IO[bytes], path: Path) -> None:
-    """Close the last line, so that the next part begins on one of its own."""
-    file.flush()
-    if path.stat().st_size:
-        with path.open("rb") as written:
-            written.seek(-1, 2)
-            if written.read() != b"\n":
-                file.write(b"\n")
+def record_path(text: Path) -> Path:
+    """Where the record of a text is."""
+    return text.with_name(text.name + ".json")
 
 
-def sacrebleu_files(name: str, languages: tuple[str, ...]) -> dict[str, Path]:
-    """A test set by sacreBLEU's name, fetched and checked by sacreBLEU."""
-    from sacrebleu.utils import get_reference_files, get_source_file
+def origin(location: Location, language: str) -> str:
+    """Names the content of a text: the archive by its hash, and the member."""
+    return f"{':'.join(location.hash)}/{location.members[language] or ''}"
+
+
+def sacrebleu_files(name: str, languages: Languages, lines: int | None = None, fetcher: Fetcher | None = None) -> Texts:
+    """A test set by sacreBLEU's name, as sacreBLEU makes and keeps it; only its archives are fetched our way.
+
+    sacreBLEU's own way writes archives and text in place: one kill, and a part of a test set counts as all of it.
+    """
+    from sacrebleu import utils
+    from sacrebleu.dataset import DATASETS
+    from sacrebleu.dataset.fake_sgml import FakeSGMLDataset
 
     pair = "-".join(languages)
+    dataset: Any = DATASETS.get(name)  # half of it has no types
+    if dataset is None:
+        raise RequestError(f"sacreBLEU has no test set '{name}'; {choices(name, DATASETS)}")
+    if pair not in dataset.langpairs:
+        raise RequestError(f"test set {name} has no {pair}; {choices(pair, dataset.langpairs)}")
+    fetcher = fetcher or Fetcher(data_folder() / "downloads", DownloadSettings().mirror_folder(), LOG.info)
+    kept, raw = Path(dataset._outdir), Path(dataset._rawdir)
+    fields = dataset.fieldnames(pair)
+    first = fields.index("src"), next(i for i, field in enumerate(fields) if field.startswith("ref"))
+    texts = {
+        language: Path(dataset._get_txt_file_path(pair, fields[i]))
+        for language, i in zip(languages, first, strict=True)
+    }
+    places = {
+        raw / dataset._get_tarball_filename(url): Location(url=url, md5=md5)
+        for url, md5 in zip(dataset.data, dataset.md5, strict=True)
+    }
+    with writing(kept), fetcher.alone(pair, kept):
+        at_hand = all(wrong(place, location) is None or fetcher.find(location) for place, location in places.items())
+        if not at_hand and not miscounted(texts, lines):
+            return texts  # made by an earlier run of sacreBLEU's, without its archives
+        for place, location in places.items():
+            if wrong(place, location):
+                copy_whole(fetcher.fetch([location])[1], place)
+            if isinstance(dataset, FakeSGMLDataset) and len(places) == 1:
+                unpack(place, place.name, {member: raw / member for member in dataset.langpairs[pair]}, text=False)
+            else:
+                utils.extract_tarball(str(place), str(raw))  # type: ignore[no-untyped-call]
+        with TemporaryDirectory(dir=kept) as temporary:
+            fresh = shallow_copy(dataset)
+            fresh._outdir = temporary
+            for made in map(Path, fresh.get_files(pair)):
+                made.replace(kept / made.name)
+    if problem := miscounted(texts, lines):
+        raise CorpusError(f"test set {name}: {problem}, though sacreBLEU's archive has the right md5")
+    return texts
+
+
+def miscounted(texts: Texts, lines: int | None) -> str | None:
+    """What is wrong with the line counts of a test set, or None; without `lines` they must agree with each other."""
     try:
-        return {languages[0]: Path(get_source_file(name, pair)), languages[1]: Path(get_reference_files(name, pair)[0])}
-    except Exception as error:  # sacreBLEU lets urllib's, ssl's and its own errors through
-        raise DownloadError(
-            f"sacreBLEU could not get test set {name}: {error}. Run again when its host answers."
-        ) from error
+        counts = {path.name: count_lines(path) for path in texts.values()}
+    except OSError as error:
+        return str(error)
+    expected = lines or max(counts.values())
+    wrong_ones = [f"{name} has {count:,} lines" for name, count in counts.items() if count != expected or not count]
+    return f"{' and '.join(wrong_ones)} instead of {expected:,}" if wrong_ones else None
+
+
+def copy_whole(source: Path, target: Path) -> None:
+    """Copy a file so that its new name stands for all of it or does not exist."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(target.name + ".partial")
+    shutil.copyfile(source, temporary)
+    temporary.replace(target)

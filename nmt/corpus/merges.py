@@ -2,21 +2,26 @@
 
 subword-nmt looks for the most frequent pair by going through all pairs it has not set aside, once per
 merge. Here a heap finds it. Everything that decides which pair that is has been kept: how counts are
-updated around a merge (where a piece can be spelt in two ways they are not a plain recount), when rare
-pairs are set aside, and when they are fetched back.
+updated around a merge, when rare pairs are set aside, and when they are fetched back.
+
+A piece can be spelt in two ways (`ab c` and `a bc`). When such a piece appears a second time in a word,
+subword-nmt counts the neighbours of the first one again; so do we. It remembers for each pair how often it is in
+each word; we keep only in which words it may be (4 bytes each instead of some 60) and look, and
+keep the difference between its memory and the truth, which is nearly always nothing, in `Vocabulary.off`.
 """
 
 from __future__ import annotations
 
 import heapq
+from array import array
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 
 Pair = tuple[str, str]
 Word = tuple[str, ...]
 Counts = defaultdict[Pair, int]
-Places = defaultdict[Pair, dict[int, int]]  # pair → words it is in, and how often
+Heap = list[tuple[int, "Latest"]]
 
 
 class Latest(tuple[str, str]):
@@ -27,12 +32,11 @@ class Latest(tuple[str, str]):
 
 
 def learn_merges(
-    words: Mapping[str, int], merges: int, min_frequency: int, advance: Callable[[int], None] = lambda _: None
+    words: Iterable[tuple[str, int]], merges: int, min_frequency: int, advance: Callable[[int], None] = lambda _: None
 ) -> list[Pair]:
-    """The merges of a vocabulary with counts, most frequent first; fewer than `merges` where pairs become rare."""
-    vocabulary: list[Word] = [(*word[:-1], word[-1] + "</w>") for word in words]
-    frequencies = list(words.values())
-    counts, places = count_pairs(vocabulary, frequencies)
+    """The merges of words with their counts, in order; fewer than `merges` where pairs become rare."""
+    vocabulary = Vocabulary(words)
+    counts = vocabulary.counts
     if not counts:
         return []
     aside = counts.copy()  # all counts as last seen; `counts` holds the frequent ones
@@ -43,16 +47,15 @@ def learn_merges(
         best = most_frequent(heap, counts)
         if best is None or (number and counts[best] < threshold):
             set_aside(counts, aside, threshold)
-            counts = aside.copy()
-            top = max(counts.values())
-            threshold = top * number / (number + 10000.0)
+            vocabulary.counts = counts = aside.copy()
+            threshold = max(counts.values()) * number / (number + 10000.0)
             set_aside(counts, aside, threshold)
             heap = heap_of(counts)
             best = most_frequent(heap, counts)
         if best is None or counts[best] < min_frequency:
             break
         found.append(best)
-        for pair in merge(best, vocabulary, frequencies, counts, places):
+        for pair in vocabulary.merge(best):
             heapq.heappush(heap, (-counts[pair], Latest(pair)))
         counts[best] = 0
         if number % 100 == 0:
@@ -61,26 +64,14 @@ def learn_merges(
     return found
 
 
-def count_pairs(vocabulary: list[Word], frequencies: list[int]) -> tuple[Counts, Places]:
-    """How often each pair of neighbours occurs, and in which words."""
-    counts: Counts = defaultdict(int)
-    places: Places = defaultdict(dict)
-    for number, (word, frequency) in enumerate(zip(vocabulary, frequencies, strict=True)):
-        for pair in pairwise(word):
-            counts[pair] += frequency
-            where = places[pair]
-            where[number] = where.get(number, 0) + 1
-    return counts, places
-
-
-def heap_of(counts: Counts) -> list[tuple[int, Latest]]:
+def heap_of(counts: Counts) -> Heap:
     """A heap whose first is the most frequent pair, and of several the last in order."""
     heap = [(-count, Latest(pair)) for pair, count in counts.items()]
     heapq.heapify(heap)
     return heap
 
 
-def most_frequent(heap: list[tuple[int, Latest]], counts: Counts) -> Pair | None:
+def most_frequent(heap: Heap, counts: Counts) -> Pair | None:
     """The most frequent pair. Entries whose pair has become rarer are put back with its count of now."""
     while heap:
         negative, entry = heap[0]
@@ -105,60 +96,77 @@ def set_aside(counts: Counts, aside: Counts, threshold: float) -> None:
             aside[pair] = count
 
 
-def merge(pair: Pair, vocabulary: list[Word], frequencies: list[int], counts: Counts, places: Places) -> set[Pair]:
-    """Join `pair` wherever it stands, counts and places with it. Returns the pairs that became more frequent."""
-    first, second = pair
-    joined = first + second
-    more: set[Pair] = set()
-    where = places.pop(pair)
-    counts[pair] = 0
-    for number, times in where.items():
-        if times < 1:
-            continue
-        old, frequency = vocabulary[number], frequencies[number]
-        new, last, place = [], len(old) - 1, 0
+class Vocabulary:
+    """Words as sequences of pieces, with the counts of neighbouring pairs and where to look for each."""
+
+    def __init__(self, words: Iterable[tuple[str, int]]) -> None:
+        self.words: list[Word] = []
+        self.frequencies = array("q")
+        self.counts: Counts = defaultdict(int)
+        self.places: defaultdict[Pair, array[int]] = defaultdict(lambda: array("i"))
+        self.off: defaultdict[Pair, defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
+        one: dict[str, str] = {}  # one string for each piece, however many words it is in
+        for number, (text, frequency) in enumerate(words):
+            pieces = (*text[:-1], text[-1] + "</w>")
+            word = tuple(one.setdefault(piece, piece) for piece in pieces)
+            self.words.append(word)
+            self.frequencies.append(frequency)
+            for pair in pairwise(word):
+                self.counts[pair] += frequency
+                self.places[pair].append(number)
+
+    def merge(self, pair: Pair) -> set[Pair]:
+        """Join `pair` wherever it stands. Returns the pairs that became more frequent."""
+        off = self.off.pop(pair, defaultdict(int))
+        more: set[Pair] = set()
+        for number in {*self.places.pop(pair, ()), *off}:
+            times = off.get(number, 0) + sum(neighbours == pair for neighbours in pairwise(self.words[number]))
+            if times > 0:
+                self.merge_word(pair, number, more)
+        return more
+
+    def merge_word(self, pair: Pair, number: int, more: set[Pair]) -> None:
+        """Join `pair` in one word; counts and places follow."""
+        first, second = pair
+        joined = first + second
+        old = self.words[number]
+        new: list[str] = []
+        fresh: set[int] = set()  # where in `new` the piece was made just now
+        last, place = len(old) - 1, 0
         while place <= last:
             if old[place] != first or place == last or old[place + 1] != second:
                 new.append(old[place])
                 place += 1
                 continue
+            fresh.add(len(new))
             new.append(joined)
             if place:
-                fewer(old[place - 1], first, number, frequency, counts, places)
+                self.gone(old[place - 1], first, number, pair)
             # The pair after this one goes too, unless it is also the pair before the next occurrence.
             if place < last - 1 and not (old[place + 2] == first and place < last - 2 and old[place + 3] == second):
-                fewer(second, old[place + 2], number, frequency, counts, places)
+                self.gone(second, old[place + 2], number, pair)
             place += 2
-        vocabulary[number] = tuple(new)
-        end = len(new) - 1
-        for place, piece in enumerate(new):
-            # A piece that was spelt this way before is counted again, as subword-nmt does.
-            if piece != joined:
+        self.words[number] = tuple(new)
+        for place in range(len(new)):
+            if new[place] != joined:
                 continue
             if place:
-                more.add(added(new[place - 1], piece, number, frequency, counts, places))
-            if place < end and new[place + 1] != joined:
-                more.add(added(piece, new[place + 1], number, frequency, counts, places))
-    places.pop(pair, None)
-    return more
+                more.add(self.added(new[place - 1], joined, number, place in fresh or place - 1 in fresh))
+            if place < len(new) - 1 and new[place + 1] != joined:
+                more.add(self.added(joined, new[place + 1], number, place in fresh))
 
+    def gone(self, left: str, right: str, number: int, merged: Pair) -> None:
+        """Count one occurrence less. The merged pair itself is forgotten by now: what overlaps it falls below zero."""
+        self.counts[left, right] -= self.frequencies[number]
+        if (left, right) == merged:
+            self.off[merged][number] -= 1
 
-def fewer(left: str, right: str, number: int, frequency: int, counts: Counts, places: Places) -> None:
-    """One occurrence of a pair in a word is gone."""
-    pair = (left, right)
-    counts[pair] -= frequency
-    where = places[pair]
-    where[number] = where.get(number, 0) - 1
-    if not where[number]:
-        del where[number]
-
-
-def added(left: str, right: str, number: int, frequency: int, counts: Counts, places: Places) -> Pair:
-    """One more occurrence of a pair in a word."""
-    pair = (left, right)
-    counts[pair] += frequency
-    where = places[pair]
-    where[number] = where.get(number, 0) + 1
-    if not where[number]:
-        del where[number]
-    return pair
+    def added(self, left: str, right: str, number: int, real: bool) -> Pair:
+        """Count one more occurrence of a pair in a word; one that is not `real` was counted before."""
+        pair = (left, right)
+        self.counts[pair] += self.frequencies[number]
+        if real:
+            self.places[pair].append(number)
+        else:
+            self.off[pair][number] += 1
+        return pair

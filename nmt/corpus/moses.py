@@ -4,8 +4,8 @@ sacremoses works on a line with some twenty regular expressions. Almost all of w
 space-separated chunk depends on that chunk alone, and the exceptions are few:
 
 - a final full stop stays on its word or not by what comes next: the end, a small letter, a digit, or else;
-- an apostrophe at the edge of a chunk may be claimed by its neighbour's rule, and a comma at the very
-  start of a line has nothing before it.
+- an apostrophe that closes one chunk takes the space after it from one that opens the next, and a comma or
+  an apostrophe at the very edge of a line has nothing beside it.
 
 So sacremoses is asked once about each chunk in each of those contexts and the answers are remembered;
 lines of the second kind are given to it whole. A test compares every line with sacremoses.
@@ -33,47 +33,38 @@ class Tokenizer:
         self.moses = MosesTokenizer(lang=language)
         self.normalizer = MosesPunctNormalizer(lang=language) if settings.normalize_punctuation else None
         self.small_letters = frozenset(self.moses.IsLower)
-        self.known: dict[str, str | None] = {}  # chunk, with what follows a final full stop → tokens
+        self.known = Answers(self)
 
     def __call__(self, line: str) -> str:
         """The tokens of a line."""
         if self.normalizer:
             line = self.normalizer.normalize(line)
-        tokens = self.by_chunks(JUNK.sub("", SPACES.sub(" ", line)))
+        tokens = self.by_chunks(JUNK.sub("", SPACES.sub(" ", line)).strip(" "))
         return tokens.lower() if self.settings.lowercase else tokens
 
     def by_chunks(self, text: str) -> str:
         """Tokens of a line put together from those of its chunks."""
-        chunks = [chunk for chunk in text.split(" ") if chunk]
-        if not chunks or chunks[0][0] == ",":
+        chunks = text.split(" ")
+        if not text or text[0] in ",'" or text[-1] == "'" or "' '" in text:
             return self.ask(text)
-        known, found, last = self.known, [], len(chunks) - 1
-        for place, chunk in enumerate(chunks):
-            if chunk[-1] == "." and place < last:
-                chunk += self.after(chunks[place + 1])
-            tokens = known[chunk] if chunk in known else self.learn(chunk)
-            if tokens is None:
-                return self.ask(text)
-            found.append(tokens)
-        return " ".join(found)
+        if ". " in text:
+            for place, following in enumerate(chunks[1:]):
+                if chunks[place].endswith("."):
+                    chunks[place] += self.after(following)
+        return " ".join(map(self.known.__getitem__, chunks))
 
     def after(self, following: str) -> str:
         """A stand-in for the chunk after a full stop: all that counts is how it begins."""
         first = following[0]
         return " x" if first in self.small_letters else " 0" if first in "0123456789" else " X"
 
-    def learn(self, chunk: str) -> str | None:
-        """Ask sacremoses about a chunk (and its stand-in), and remember. None: its line must be asked about whole."""
-        word, _, following = chunk.partition(" ")
-        tokens: str | None
-        if word[0] == "'" or word[-1] == "'":
-            tokens = None
-        else:
-            tokens = self.ask(BEFORE + chunk)[len(BEFORE) :]
-            tokens = tokens[: -len(following) - 1] if following else tokens
-        if len(self.known) < REMEMBERED:
-            self.known[chunk] = tokens
-        return tokens
+    def learn(self, chunk: str) -> str:
+        """Ask sacremoses about a chunk, and its stand-in if it has one."""
+        if chunk[-1] == "'":
+            chunk += " X"  # never the line's last: those lines are asked about whole
+        following = chunk.partition(" ")[2]
+        tokens = self.ask(BEFORE + chunk)[len(BEFORE) :]
+        return tokens[: -len(following) - 1] if following else tokens
 
     def ask(self, text: str) -> str:
         """sacremoses itself."""
@@ -83,6 +74,19 @@ class Tokenizer:
             return_str=True,
             escape=self.settings.escape,
         )
+        return tokens
+
+
+class Answers(dict[str, str]):
+    """What sacremoses said: chunk, with a stand-in for what follows a final full stop → tokens."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+
+    def __missing__(self, chunk: str) -> str:
+        tokens = self.tokenizer.learn(chunk)
+        if len(self) < REMEMBERED:
+            self[chunk] = tokens
         return tokens
 
 

@@ -35,11 +35,16 @@ def read_pairs(source: Path, target: Path) -> Iterator[Pair]:
     try:
         yield from zip(read_lines(source), read_lines(target), strict=True)
     except ValueError:
-        counts = [count_lines(path) for path in (source, target)]
-        raise CorpusError(
-            f"{source} and {target} are not parallel: line counts differ "
-            f"({source.name} {counts[0]:,}; {target.name} {counts[1]:,}). Line n must translate line n."
-        ) from None
+        raise not_parallel(source, target) from None
+
+
+def not_parallel(source: Path, target: Path) -> CorpusError:
+    """The error about two files that should be parallel and are not."""
+    counts = [count_lines(path) for path in (source, target)]
+    return CorpusError(
+        f"{source} and {target} are not parallel: line counts differ "
+        f"({source.name} {counts[0]:,}; {target.name} {counts[1]:,}). Line n must translate line n."
+    )
 
 
 def count_lines(path: Path) -> int:

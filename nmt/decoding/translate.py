@@ -9,7 +9,7 @@ from pathlib import Path
 import ctranslate2
 
 from nmt.config import ScoreSettings
-from nmt.corpus.bpe import Segmenter, join
+from nmt.corpus.bpe import Segmenter, join, read_vocabulary
 from nmt.corpus.moses import Detokenizer, Tokenizer
 from nmt.decoding.export import TextSettings
 from nmt.errors import RunError
@@ -33,7 +33,7 @@ class Translator:
             raise RunError(f"{model} holds no model. Finish the run first: wmtflow run CONFIG")
         self.settings = settings
         self.text = TextSettings.model_validate_json((model / "text.json").read_text(encoding="utf-8"))
-        self.segmenter = Segmenter(model / "codes")
+        self.segmenter = Segmenter(model / "codes", read_vocabulary(model / "vocabulary.tsv"))
         self.tokenizer = Tokenizer(self.text.source, self.text.tokenize)
         self.detokenizer = Detokenizer(self.text.target, self.text.tokenize)
         gpu = ctranslate2.get_cuda_device_count() > 0

@@ -27,10 +27,12 @@ class Stage:
 
 STAGES = (
     Stage("download", ("nmt.corpus.download",), (), ("source", "target"), ("sacrebleu",)),
-    Stage("clean", ("nmt.corpus.clean",), ("download",), ("source", "target")),
+    Stage("clean", ("nmt.corpus.clean",), ("download",), ("source", "target"), ("pycld2",)),
     Stage("tokenize", ("nmt.corpus.tokenize",), ("download", "clean"), ("source", "target"), ("sacremoses",)),
     Stage("learn_bpe", ("nmt.corpus.bpe",), ("tokenize",), ("source", "target"), ("subword-nmt",)),
-    Stage("shuffle", ("nmt.corpus.encode",), ("tokenize", "learn_bpe"), ("source", "target", "seed"), ("numpy",)),
+    Stage(
+        "shuffle", ("nmt.corpus.encode",), ("clean", "tokenize", "learn_bpe"), ("source", "target", "seed"), ("numpy",)
+    ),
     Stage(
         "train",
         ("nmt.training.stage", "nmt.training.__main__"),

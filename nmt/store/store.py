@@ -138,12 +138,13 @@ def remove(folder: Path) -> None:
 
 
 def link_tree(source: Path, target: Path) -> None:
-    """Copy a folder by hard links, so that gigabytes cost nothing; real copies where links cannot be made."""
-
-    def link(original: str, copy: str) -> None:
-        try:
-            os.link(original, copy)
-        except OSError:
-            shutil.copy2(original, copy)
-
+    """Copy a folder by hard links, so that gigabytes cost nothing."""
     shutil.copytree(source, target, copy_function=link)
+
+
+def link(original: str | Path, copy: str | Path) -> None:
+    """Give a file a second name; a real copy where links cannot be made."""
+    try:
+        os.link(original, copy)
+    except OSError:
+        shutil.copy2(original, copy)

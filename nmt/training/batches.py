@@ -12,6 +12,7 @@ import queue
 import threading
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,14 +102,11 @@ class Batches:
 
     def batch(self, pairs: NDArray[np.int64], after: Position) -> Batch:
         """Padded ids of some pairs. A rank that a short last group leaves without pairs gets one of padding only."""
-        sides = list(zip(*(self.data.pair(int(index)) for index in pairs), strict=True)) or [
-            [np.zeros(1)],
-            [np.zeros(1)],
-        ]
-        return Batch(pad(sides[0]), pad(sides[1]), pairs, after)
+        sides = [self.data.pair(int(index)) for index in pairs] or [(np.zeros(1), np.zeros(1))]
+        return Batch(pad([source for source, _ in sides]), pad([target for _, target in sides]), pairs, after)
 
 
-def pad(sentences: list[NDArray[np.int64]] | tuple[NDArray[np.int64], ...]) -> Ids:
+def pad(sentences: list[NDArray[Any]]) -> Ids:
     """Sentences as rows of one array, zeros (the padding id) after each."""
     padded = np.zeros((len(sentences), max(map(len, sentences))), np.int32)
     for row, ids in zip(padded, sentences, strict=True):

@@ -7,7 +7,6 @@ is published is linked out of it.
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 from nmt.cluster.launch import run, training_command
 from nmt.config import Experiment, ScoreSettings
 from nmt.corpus.bpe import read_vocabulary
-from nmt.store.store import link_tree
+from nmt.store.store import link, link_tree
 from nmt.training import checkpoints
 from nmt.training.job import Job
 from nmt.training.records import read
@@ -53,7 +52,7 @@ def train(
     last = checkpoints.listed(work / "checkpoints")[-1]
     link_tree(last, out / "checkpoint")
     link_tree(work / "tensorboard", out / "tensorboard")
-    os.link(work / "metrics.jsonl", out / "metrics.jsonl")
+    link(work / "metrics.jsonl", out / "metrics.jsonl")
     shutil.copyfile(work / "monitor.jsonl", out / "monitor.jsonl")  # a copy: a training that goes on appends to it
     return summary(job, last, read(work / "metrics.jsonl"))
 

@@ -104,7 +104,7 @@ def test_bytes_that_are_not_utf8_are_refused(tmp_path: Path):
 REFUSED: list[tuple[dict[Any, Any], tuple[str, ...]]] = [
     ({"trian": {}}, ("trian", "unknown key", "did you mean 'train'?")),
     ({"train": {"layer": 2}}, ("train.layer:", "unknown key", "did you mean 'layers'?")),
-    ({"clean": {"zzzzzz": 2}}, ("clean.zzzzzz", "unknown key", "valid: max_ratio, max_words, min_words")),
+    ({"clean": {"zzzzzz": 2}}, ("clean.zzzzzz", "unknown key", "valid: detect_language, drop_duplicates, ")),
     ({"download": {"corpus": "files", "train": {"sourc": "x"}}}, ("download.train.sourc", "did you mean 'source'?")),
     ({"train": {"layers": -1}}, ("train.layers", "greater than or equal to 1", "-1")),
     ({"train": {"layers": 65}}, ("train.layers", "less than or equal to 64", "65")),
@@ -234,7 +234,7 @@ def test_an_override_changes_one_entry(content: dict[str, Any], key: str, value:
 
 
 SPEED = {
-    "download": {"mirror"},
+    "download": {"mirror", "at_once"},
     "tokenize": {"workers"},
     "train": {"threads", "checkpoint_minutes", "log_every"},
     "score": {"batch_tokens", "threads"},

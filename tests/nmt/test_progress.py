@@ -37,6 +37,17 @@ def test_a_terminal_is_shown_what_is_done(
     assert capfd.readouterr().out == ""
 
 
+def test_bytes_are_shown_as_sizes_with_their_rate(monkeypatch: pytest.MonkeyPatch):
+    terminal = Terminal()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with progress("download", 20_000_000, "bytes") as advance:
+        advance(9_000_000)
+        advance(-4_000_000)  # a transfer that starts over
+    assert "5.0/20.0 MB" in terminal.getvalue()
+
+
 @pytest.mark.parametrize("watched", [False, True])
 def test_errors_pass_through(watched: bool, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "stderr", Terminal() if watched else io.StringIO())

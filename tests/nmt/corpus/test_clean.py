@@ -1,9 +1,14 @@
-"""clean: the reference's rule, checked against a table by hand and against the rule written a second time."""
+"""clean: the reference's rule against the rule written a second time; what filters leave, and that workers and blocks
+do not matter. The filters themselves are in test_filters.py.
+"""
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +17,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.config import CleanSettings
+from nmt.corpus import blocks
+from nmt.corpus import clean as module
 from nmt.corpus.builtin import generate
-from nmt.corpus.clean import SAMPLES, clean, drop_reason
-from nmt.corpus.text import fold, read_pairs
+from nmt.corpus.builtin.dirt import FRENCH
+from nmt.corpus.clean import SAMPLES, clean, folded
+from nmt.corpus.filters import REASONS
+from nmt.corpus.text import CONTROLS, SPACES, fold, read_lines, read_pairs
 from nmt.errors import CorpusError
 
 Pair = tuple[str, str]
 DEFAULT = CleanSettings()
+FILTERS: dict[str, Any] = {
+    "drop_identical": True,
+    "min_alphabet": 0.5,
+    "match_numbers": True,
+    "detect_language": True,
+    "drop_held_out": True,
+    "drop_duplicates": True,
+}
+EVERYTHING = CleanSettings(**FILTERS)
 
 
 def words(count: int) -> str:
@@ -26,56 +44,26 @@ def words(count: int) -> str:
 
 
 def run(
-    folder: Path, pairs: list[tuple[str | bytes, str | bytes]], settings: CleanSettings = DEFAULT
+    folder: Path, pairs: Sequence[tuple[str | bytes, str | bytes]], settings: CleanSettings = DEFAULT, last: str = "\n"
 ) -> dict[str, Any]:
-    """Clean these pairs into `folder/out`."""
+    """Clean these pairs into `folder/out`; `last` ends the last line."""
     for side, name in enumerate(("train.en", "train.de")):
-        lines = (line if isinstance(line, bytes) else line.encode() for line in (pair[side] for pair in pairs))
-        (folder / name).write_bytes(b"".join(line + b"\n" for line in lines))
+        lines = [line if isinstance(line, bytes) else line.encode() for line in (pair[side] for pair in pairs)]
+        (folder / name).write_bytes(b"\n".join(lines) + (last.encode() if lines else b""))
     (folder / "out").mkdir()
     return clean(folder / "train.en", folder / "train.de", folder / "out", settings)
 
 
+def output(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def samples(folder: Path) -> list[list[str]]:
+    return [line.split("\t") for line in read_lines(folder / "out" / "dropped.tsv")]
+
+
 def kept(folder: Path) -> list[Pair]:
     return list(read_pairs(folder / "out" / "train.en", folder / "out" / "train.de"))
-
-
-@pytest.mark.parametrize(
-    ("pair", "why"),
-    [
-        (("a b c", "d e f"), None),
-        (("a", "b"), None),
-        (("", "b"), "empty"),
-        (("a", ""), "empty"),
-        (("", ""), "empty"),
-        ((words(80), words(80)), None),
-        ((words(81), words(80)), "long"),
-        ((words(80), words(81)), "long"),
-        ((words(9), "a"), None),
-        ((words(10), "a"), "ratio"),
-        (("a b", words(18)), None),
-        (("a b", words(19)), "ratio"),
-        (("", words(81)), "empty"),
-        (("a", words(81)), "long"),
-    ],
-)
-def test_the_rule_of_the_reference(pair: Pair, why: str | None):
-    assert drop_reason(pair, DEFAULT) == why
-
-
-@pytest.mark.parametrize(
-    ("settings", "pair", "why"),
-    [
-        ({"min_words": 2}, ("a b", "a"), "short"),
-        ({"min_words": 2}, ("a b", "a b"), None),
-        ({"max_words": 2}, ("a b c", "a b"), "long"),
-        ({"max_ratio": 1}, ("a b", "a b"), None),
-        ({"max_ratio": 1}, ("a b", "a b c"), "ratio"),
-        ({"max_ratio": 1.5}, ("a b", "a b c"), None),
-    ],
-)
-def test_the_rule_follows_its_settings(settings: dict[str, Any], pair: Pair, why: str | None):
-    assert drop_reason(pair, CleanSettings(**settings)) == why
 
 
 def reference(raw: Pair, settings: CleanSettings) -> Pair | None:
@@ -125,17 +113,15 @@ def test_counts_samples_and_repairs(tmp_path: Path):
     counts = run(tmp_path, pairs)
     assert counts == {"read": 7, "kept": 3, "repaired": 1, "dropped": {"empty": 2, "long": 1, "ratio": 1}}
     assert kept(tmp_path)[1:] == [("white space", "ein guter"), ("broken \ufffd byte", "ein guter")]
-    samples = (tmp_path / "out" / "dropped.tsv").read_text(encoding="utf-8").splitlines()
-    assert [line.split("\t")[0] for line in samples] == ["empty", "long", "ratio", "empty"]
-    assert samples[-1] == "empty\t\tnichts drin"
+    assert [line[0] for line in samples(tmp_path)] == ["empty", "long", "ratio", "empty"]
+    assert samples(tmp_path)[-1] == ["empty", "", "nichts drin"]
 
 
 def test_samples_of_each_reason_are_capped(tmp_path: Path):
     empty, ratio = [("", "x")] * (SAMPLES + 20), [(words(10), "x")] * (SAMPLES + 1)
     counts = run(tmp_path, [("a", "b"), *empty, *ratio])
     assert counts["dropped"] == {"empty": SAMPLES + 20, "ratio": SAMPLES + 1}
-    samples = (tmp_path / "out" / "dropped.tsv").read_text(encoding="utf-8").splitlines()
-    assert Counter(line.split("\t")[0] for line in samples) == {"empty": SAMPLES, "ratio": SAMPLES}
+    assert Counter(line[0] for line in samples(tmp_path)) == {"empty": SAMPLES, "ratio": SAMPLES}
 
 
 def test_an_empty_corpus_is_an_error(tmp_path: Path):
@@ -169,3 +155,145 @@ def test_exactly_the_dirt_that_the_rule_is_for_is_dropped_from_the_builtin_corpu
     assert min(counts["dropped"].values()) > 0
     assert counts["read"] == 2_000
     assert counts["repaired"] == made["dirt.control"]
+
+
+def test_duplicates_and_foreign_lines_of_the_builtin_corpus_are_dropped(tmp_path: Path):
+    made = generate(tmp_path / "raw", seed=1, train=2_000, dev=10, test=10, dirt=0.1, workers=1)
+    source, target = tmp_path / "raw" / "train.en", tmp_path / "raw" / "train.de"
+    french = {line.decode() for line in FRENCH}
+    left = [pair for raw in read_pairs(source, target) if (pair := reference(raw, DEFAULT))]
+
+    def cleaned(name: str, **settings: Any) -> tuple[dict[str, int], list[Pair]]:
+        (tmp_path / name).mkdir()
+        dropped = clean(source, target, tmp_path / name, CleanSettings(**settings))["dropped"]
+        return dropped, list(read_pairs(tmp_path / name / source.name, tmp_path / name / target.name))
+
+    # The grammar repeats itself too, so there are more duplicates than were put in.
+    dropped, pairs = cleaned("duplicates", drop_duplicates=True)
+    assert dropped["duplicate"] == len(left) - len(set(left)) >= made["dirt.duplicate"] > 0
+    assert pairs == list(dict.fromkeys(left))
+    # A foreign line is English, which is its other side too, or French.
+    dropped, pairs = cleaned("identical", drop_identical=True)
+    english = sum(left == right for left, right in left)
+    assert dropped["identical"] == english == made["dirt.language"] - sum(right in french for _, right in left) > 0
+    dropped, pairs = cleaned("language", detect_language=True)
+    assert not any(right in french for _, right in pairs)
+    assert sum(left == right for left, right in pairs) <= 0.1 * english  # a few are too short to tell
+    good = [pair for pair in left if pair[0] != pair[1] and pair[1] not in french]
+    assert len(set(good) - set(pairs)) <= 0.005 * len(good)
+
+
+HOSTILE = [
+    (b"nul \x00 here", b"null \x00 hier"),
+    (b"carriage\rreturn\r", b"wagen\rlauf"),
+    (b"\xff\xfe broken \xe2\x82", b"kaputt \xf0\x9f"),
+    (b"half \xc3\x00\xa4 of it", "ganz ä".encode()),
+    ("line\u2028separator \u2029".encode(), "zeilen\u0085trenner".encode()),
+    (b"tab\tand\x0bfeeds\x0c\x1c\x1d", b"\ttabulator\t"),
+    ("\ufeffmark \u200b zero".encode(), "\u00a0fest\u3000weit\u202f".encode()),
+    (b"\xed\xa0\x80 half a pair", b"\xf4\x90\x80\x80 too far"),
+    (b"\x00\x01", b"nichts"),
+    (b" ", b"\xe2\x80\xa8"),
+]
+
+
+@pytest.mark.parametrize("last", ["\n", ""])
+@pytest.mark.parametrize("settings", [DEFAULT, EVERYTHING], ids=["rule", "filters"])
+def test_hostile_bytes_neither_shift_a_pair_nor_crash(last: str, settings: CleanSettings, tmp_path: Path):
+    marked = [
+        (b"<%d> %s" % (number, left), b"<%d> %s" % (number, right)) for number, (left, right) in enumerate(HOSTILE)
+    ]
+    counts = run(tmp_path, [*marked, *HOSTILE, (b"the end", b"das Ende")], settings, last)
+    assert counts["read"] == 2 * len(HOSTILE) + 1
+    assert kept(tmp_path)[-1] == ("the end", "das Ende")
+    both = [*kept(tmp_path), *((left, right) for _, left, right in samples(tmp_path))]
+    assert len(both) == counts["read"]
+    numbered = [pair for pair in both if pair[0].startswith("<")]
+    assert len(numbered) == len(HOSTILE)
+    assert all(left.split()[0] == right.split()[0] for left, right in numbered)
+    for name in ("train.en", "train.de"):
+        text = (tmp_path / "out" / name).read_bytes().decode()
+        assert text.splitlines() == text.split("\n")[:-1]
+    if settings is DEFAULT:
+        raws = [tuple(side.decode(errors="replace") for side in pair) for pair in (*marked, *HOSTILE)]
+        assert kept(tmp_path)[:-1] == [pair for raw in raws if (pair := reference((raw[0], raw[1]), DEFAULT))]
+
+
+def test_dropped_pairs_cannot_break_their_table(tmp_path: Path):
+    run(tmp_path, [("a", "b"), ("", "x\ty\u2028z\rw"), ("\t", "\x00")])
+    assert samples(tmp_path) == [["empty", "", "x y z w"], ["empty", "", ""]]
+
+
+def test_what_is_printable_needs_no_folding():
+    text = "".join(character for character in map(chr, range(sys.maxunicode + 1)) if character.isprintable())
+    assert SPACES.findall(text) == [" "]
+    assert not CONTROLS.search(text)
+
+
+@given(st.lists(st.text(st.sampled_from("ab \t\u00a0\x00\x1c\ufeff\u2028ä\u200b"), max_size=8)))
+def test_the_fast_way_to_fold_agrees_with_the_slow_one(lines: list[str]):
+    assert folded(lines) == [fold(line) for line in lines]
+
+
+SIDE = st.sampled_from(
+    [
+        "The black cat sleeps under the table.",
+        "Die schwarze Katze schläft unter dem Tisch.",
+        "Le chat noir dort sous la grande table.",
+        "It costs 12 euros and 50 cents.",
+        "Es kostet 12,50 Euro.",
+        "+++ 1 2 3 +++",
+        "Danke.",
+        "Thank  you.",
+        "",
+    ]
+)
+
+
+@given(st.lists(st.tuples(SIDE, SIDE), max_size=15))
+def test_the_reason_is_the_first_of_those_that_each_filter_alone_would_give(pairs: list[Pair]):
+    pairs = [("A good one.", "Ein guter."), *pairs]
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        (root / "dev.en").write_text("thank you.\n", encoding="utf-8")
+        (root / "dev.de").write_text("bitte.\n", encoding="utf-8")
+
+        def reasons(title: str, settings: CleanSettings, pairs: list[Pair]) -> dict[Pair, set[str]]:
+            """Each dropped pair with its reasons; two if only its repetitions are dropped for one."""
+            folder = root / title
+            folder.mkdir()
+            for side, file in enumerate(("train.en", "train.de")):
+                (folder / file).write_text("".join(f"{pair[side]}\n" for pair in pairs), encoding="utf-8")
+            (folder / "out").mkdir()
+            clean(
+                folder / "train.en", folder / "train.de", folder / "out", settings, [(root / "dev.en", root / "dev.de")]
+            )
+            found: dict[Pair, set[str]] = {}
+            for why, left, right in samples(folder):
+                found.setdefault((left, right), set()).add(why)
+            return found
+
+        alone = [reasons(title, CleanSettings(**{title: value}), pairs) for title, value in FILTERS.items()]
+        together = reasons("together", EVERYTHING, pairs)
+        assert together.keys() == {pair for found in alone for pair in found}
+        for pair, found in together.items():
+            assert found == {min((why for each in alone for why in each.get(pair, ())), key=REASONS.index)}
+        again = reasons("again", EVERYTHING, kept(root / "together"))
+        assert not again
+
+
+def test_neither_workers_nor_the_size_of_blocks_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    generate(tmp_path / "raw", seed=2, train=2_000, dev=50, test=50, dirt=0.3, workers=1)
+    train, dev, test = (
+        (tmp_path / "raw" / f"{split}.en", tmp_path / "raw" / f"{split}.de") for split in ("train", "dev", "test")
+    )
+    results = []
+    monkeypatch.setattr(blocks, "SMALL", 0)
+    for number, (workers, lines) in enumerate([(1, 20_000), (1, 1), (1, 77), (2, 300)]):
+        monkeypatch.setattr(module, "paired", partial(blocks.paired, lines=lines))
+        out = tmp_path / str(number)
+        out.mkdir()
+        settings = EVERYTHING.model_copy(update={"workers": workers})
+        results.append((clean(*train, out, settings, iter([dev, test])), output(out)))
+    assert all(result == results[0] for result in results)
+    assert results[0][0]["dropped"].keys() >= {"empty", "long", "ratio", "identical", "language", "duplicate"}

@@ -5,8 +5,14 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import os
 import tarfile
+import threading
+import time
 import zipfile
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +21,13 @@ import yaml
 
 from nmt import config
 from nmt.config import Experiment, check
-from nmt.corpus import sources
-from nmt.corpus.download import download
+from nmt.corpus import fetch, sources
+from nmt.corpus.download import download, sacrebleu_files, together
 from nmt.corpus.text import read_pairs
-from nmt.errors import CorpusError, DownloadError
+from nmt.errors import ConfigError, CorpusError, DownloadError, RequestError
 
 SPLITS = ("train", "dev", "test")
+DEMO = config.CONFIGS / "demo.yaml"
 EN, DE = b"one\ntwo \xe2\x80\xa8 still two\nthree\n", b"eins\nzwei\ndrei\n"
 
 
@@ -130,6 +137,8 @@ class Mirror:
         self.folder.mkdir()
         self.configs = folder / "config"
         (self.configs / "corpora").mkdir(parents=True)
+        self.address = "http://127.0.0.1:9"  # nobody answers there
+        self.use: Path | None = self.folder
         self.content: dict[str, Any] = {
             "train": [
                 {"name": "first", "lines": 3, "files": [[self.add("first.tgz", tgz(en=EN, de=DE), "inner/")]]},
@@ -161,7 +170,7 @@ class Mirror:
     def add(self, name: str, packed: bytes, prefix: str | None, *languages: str) -> dict[str, Any]:
         (self.folder / name).write_bytes(packed)
         return {
-            "url": f"http://127.0.0.1:9/{name}",  # nobody answers there
+            "url": f"{self.address}/{name}",
             "bytes": len(packed),
             "sha256": hashlib.sha256(packed).hexdigest(),
             "members": {side: prefix and f"{prefix}{side}" for side in languages or ("en", "de")},
@@ -170,7 +179,7 @@ class Mirror:
     def experiment(self) -> Experiment:
         definition = self.configs / "corpora" / "tiny.yaml"
         definition.write_text(yaml.safe_dump(self.content), encoding="utf-8")
-        return check({"download": {"corpus": "tiny", "mirror": str(self.folder)}}, "test")
+        return check({"download": {"corpus": "tiny", "mirror": self.use and str(self.use)}}, "test")
 
 
 @pytest.fixture
@@ -199,61 +208,253 @@ def test_unpacked_text_is_used_again_without_the_archives(mirror: Mirror, tmp_pa
     assert (out / "train.en").read_bytes() == expected
 
 
-def test_unpacked_text_that_was_cut_is_unpacked_again(mirror: Mirror, tmp_path: Path, out: Path):
+@pytest.mark.parametrize("content", [b"one\n", EN.replace(b"two", b"six")], ids=["cut", "altered"])
+def test_unpacked_text_that_is_not_what_it_was_is_unpacked_again(
+    mirror: Mirror, tmp_path: Path, out: Path, content: bytes
+):
     experiment = mirror.experiment()
     run(experiment, tmp_path)
-    (tmp_path / "archives" / "text" / "first.en").write_bytes(b"one\n")
+    text = tmp_path / "archives" / "text" / "tiny" / "first.en"
+    text.write_bytes(content)
     run(experiment, tmp_path)
+    assert (out / "train.en").read_bytes().startswith(EN) and text.read_bytes() == EN
+
+
+def test_unpacked_text_of_another_archive_is_unpacked_again(mirror: Mirror, tmp_path: Path, out: Path):
+    run(mirror.experiment(), tmp_path)
+    mirror.content["dev"][0]["files"][0][0] = mirror.add("new.en.gz", gzip.compress(EN[::-1] + b"\n"), None, "en")
+    mirror.content["dev"][0]["lines"] = 4
+    with pytest.raises(CorpusError, match=r"third\.de has 3 lines instead of 4"):
+        run(mirror.experiment(), tmp_path)
+    mirror.content["dev"][0]["files"][1][0] = mirror.add("new.de.gz", gzip.compress(DE + b"vier"), None, "de")
+    assert run(mirror.experiment(), tmp_path)["third"] == 4
+    assert (out / "dev.en").read_bytes() == EN[::-1] + b"\n"
+
+
+def test_a_kill_between_a_text_and_its_record_does_no_harm(mirror: Mirror, tmp_path: Path, out: Path):
+    folder = tmp_path / "archives" / "text" / "tiny"
+    folder.mkdir(parents=True)
+    (folder / "first.en").write_bytes(EN.replace(b"two", b"six"))
+    (folder / "first.de.json").write_text("{")
+    (folder / "first.de.partial").write_bytes(b"ei")
+    run(mirror.experiment(), tmp_path)
     assert (out / "train.en").read_bytes().startswith(EN)
 
 
-def test_wrong_line_counts_are_refused(mirror: Mirror, tmp_path: Path, out: Path):
+def test_wrong_line_counts_are_refused_every_time(mirror: Mirror, tmp_path: Path, out: Path):
     mirror.content["train"][0]["lines"] = 1_234
-    with pytest.raises(DownloadError, match=r"first\.(en|de) has 3 lines instead of 1,234\. Delete .* and run again"):
-        run(mirror.experiment(), tmp_path)
-
-
-@pytest.mark.parametrize("part", [0, 1], ids=["tgz", "zip"])
-def test_a_missing_member_is_refused(mirror: Mirror, tmp_path: Path, out: Path, part: int):
-    mirror.content["train"][part]["files"][0][0]["members"]["de"] = "inner/nothing"
-    with pytest.raises(DownloadError, match="cannot read inner/nothing"):
-        run(mirror.experiment(), tmp_path)
+    for _ in range(2):
+        with pytest.raises(CorpusError, match=r"first\.en has 3 lines instead of 1,234\. It comes from .*first\.tgz"):
+            run(mirror.experiment(), tmp_path)
 
 
 def test_a_language_that_a_part_lacks_is_refused(mirror: Mirror, tmp_path: Path, out: Path):
     del mirror.content["dev"][0]["files"][1]
-    with pytest.raises(DownloadError, match="third has no text in de"):
+    with pytest.raises(CorpusError, match="third has no text in de"):
         run(mirror.experiment(), tmp_path)
 
 
-@pytest.mark.parametrize("name", ["first.tgz", "second.zip", "third.en.gz"])
-def test_an_archive_that_is_not_one_is_refused(mirror: Mirror, tmp_path: Path, out: Path, name: str):
-    split, part = ("dev", 0) if name.startswith("third") else ("train", int(name == "second.zip"))
-    place = mirror.content[split][part]["files"][0][0]
-    place |= {"bytes": 9, "sha256": hashlib.sha256(b"not at it").hexdigest()}
-    (mirror.folder / name).write_bytes(b"not at it")
-    with pytest.raises(DownloadError, match=r"cannot read .* Delete it and run again"):
+def test_an_archive_that_is_not_one_is_refused(mirror: Mirror, tmp_path: Path, out: Path):
+    mirror.content["train"][0]["files"][0][0] = mirror.add("first.tgz", b"not at it", "inner/")
+    with pytest.raises(CorpusError, match=r"first\.tgz: cannot read inner/en, inner/de"):
         run(mirror.experiment(), tmp_path)
 
 
-def test_an_archive_cut_inside_is_refused(mirror: Mirror, tmp_path: Path, out: Path):
-    packed = gzip.compress(EN * 50)[:-9]
-    (mirror.folder / "third.en.gz").write_bytes(packed)
-    place = mirror.content["dev"][0]["files"][0][0]
-    place |= {"bytes": len(packed), "sha256": hashlib.sha256(packed).hexdigest()}
-    with pytest.raises(DownloadError, match=r"third\.en\.gz: cannot read its content"):
+def test_a_folder_that_cannot_be_written_is_one_clear_error(mirror: Mirror, tmp_path: Path, out: Path):
+    (tmp_path / "archives").write_bytes(b"a file where a folder should be")
+    with pytest.raises(DownloadError, match=r"archives.*(Not a directory|File exists).*WMTFLOW_DATA"):
         run(mirror.experiment(), tmp_path)
+
+
+def test_a_mirror_that_is_not_there_is_an_error(mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    with pytest.raises(ConfigError, match=r"download\.mirror: there is no folder /no/where"):
+        config.load(DEMO, ["download.mirror=/no/where"])
+    mirror.use = None
+    monkeypatch.setenv("WMTFLOW_MIRROR", "/no/where")
+    with pytest.raises(ConfigError, match="WMTFLOW_MIRROR: there is no folder /no/where"):
+        run(mirror.experiment(), tmp_path)
+
+
+def test_the_environment_names_a_mirror_too(mirror: Mirror, tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch):
+    mirror.use = None
+    monkeypatch.setenv("WMTFLOW_MIRROR", str(mirror.folder))
+    for i, path in enumerate(sorted(mirror.folder.iterdir())):
+        path.rename(mirror.folder / f"copied-{i}")  # found by their hashes
+    assert run(mirror.experiment(), tmp_path)["first"] == 3
+
+
+# --- a corpus of config/corpora, over the network
+
+
+class Web(ThreadingHTTPServer):
+    """Serves a folder; counts requests, and the most that were answered at the same time."""
+
+    daemon_threads = True
+
+    def __init__(self, folder: Path) -> None:
+        self.paths: list[str] = []
+        self.now = self.most = 0
+        self.lock = threading.Lock()
+        super().__init__(("127.0.0.1", 0), partial(Folder, directory=str(folder)))
+
+
+class Folder(SimpleHTTPRequestHandler):
+    server: Web
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+    def do_GET(self) -> None:
+        with self.server.lock:
+            self.server.paths.append(self.path)
+            self.server.now += 1
+            self.server.most = max(self.server.most, self.server.now)
+        time.sleep(0.1)
+        super().do_GET()
+        with self.server.lock:
+            self.server.now -= 1
+
+
+@pytest.fixture
+def web(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
+    """The mirror's files by HTTP, and no mirror folder."""
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    monkeypatch.setattr(fetch, "TRIES", 1)
+    mirror.use = None
+    with Web(mirror.folder) as server:
+        parts = (part for split in mirror.content.values() for part in split)
+        for place in (place for part in parts for file in part["files"] for place in file):
+            place["url"] = place["url"].replace(mirror.address, f"http://127.0.0.1:{server.server_port}")
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def test_several_files_come_at_once_and_are_joined_in_order(mirror: Mirror, web: Web, tmp_path: Path, out: Path):
+    said: list[str] = []
+    counts = download(mirror.experiment(), tmp_path / "archives", out, said.append)
+    assert list(counts) == ["first", "second", "third", "fourth"]
+    assert (out / "train.en").read_bytes() == EN + b"a\nb\n"
+    assert len(web.paths) == 6 and 2 <= web.most <= 4
+    assert sum("from http" in line for line in said) == 6 == sum(line.endswith(" s") for line in said)
+
+
+def test_all_errors_are_told_in_order_and_the_next_run_fetches_only_what_is_missing(
+    mirror: Mirror, web: Web, tmp_path: Path, out: Path
+):
+    away = {name: (mirror.folder / name).rename(tmp_path / name) for name in ("second.zip", "fourth.de")}
+    with pytest.raises(DownloadError) as caught:
+        run(mirror.experiment(), tmp_path)
+    told = str(caught.value).splitlines()
+    assert told[0] == "2 of 6 files failed:" and all(name in line for name, line in zip(away, told[1:], strict=True))
+    for name, path in away.items():
+        path.rename(mirror.folder / name)
+    web.paths.clear()
+    assert run(mirror.experiment(), tmp_path)["fourth"] == 3
+    assert sorted(web.paths) == ["/fourth.de", "/second.zip"]
+
+
+def test_an_unforeseen_error_is_not_hidden_among_others():
+    def fail(error: Exception) -> Any:
+        raise error
+
+    jobs = [partial(fail, CorpusError("a")), partial(fail, ZeroDivisionError("b"))]
+    with pytest.raises(ZeroDivisionError):
+        together(jobs, 2, threading.Event())
+    with pytest.raises(CorpusError, match=r"2 of 2 files failed:\n  a\n  c"):
+        together([jobs[0], partial(fail, CorpusError("c"))], 2, threading.Event())
+
+
+# --- sacreBLEU's test sets
+
+
+@pytest.fixture
+def test_set(tmp_path: Path, mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A test set `tiny/full` that sacreBLEU knows; returns the archive, which is in the mirror folder."""
+    from sacrebleu import dataset as known
+    from sacrebleu.dataset import base
+    from sacrebleu.dataset.fake_sgml import FakeSGMLDataset
+
+    sgm = '<srcset>\n<doc docid="d">\n<seg id="1"> a  &amp; b </seg>\n<seg id="2">c</seg>\n</doc>\n</srcset>\n'
+    packed = tgz(**{"src.en.sgm": sgm.encode(), "ref.de.sgm": sgm.upper().replace("SEG", "seg").encode(), "more": b""})
+    archive = mirror.folder / "wmt" / "test-full.tgz"
+    archive.parent.mkdir()
+    archive.write_bytes(packed)
+    monkeypatch.setattr(base, "SACREBLEU_DIR", str(tmp_path / "sacrebleu"))
+    made = FakeSGMLDataset(
+        "tiny/full",
+        data=["http://127.0.0.1:9/test-full.tgz"],
+        md5=[hashlib.md5(packed).hexdigest()],
+        langpairs={"en-de": ["inner/src.en.sgm", "inner/ref.de.sgm"]},
+    )
+    monkeypatch.setitem(known.DATASETS, "tiny/full", made)
+    monkeypatch.setattr(fetch, "TRIES", 1)
+    mirror.content["test"] = [{"name": "set", "lines": 2, "sacrebleu": "tiny/full"}]
+    return archive
+
+
+def test_a_test_set_of_sacrebleu_comes_from_the_mirror_into_its_own_cache(
+    mirror: Mirror, test_set: Path, tmp_path: Path, out: Path, capfd: pytest.CaptureFixture[str]
+):
+    assert run(mirror.experiment(), tmp_path)["set"] == 2
+    assert (out / "test.en").read_text() == "a &amp; b\nc\n"  # as sacreBLEU has it, entities and all
+    assert (out / "test.de").read_text() == "A &AMP; B\nC\n"
+    cache = tmp_path / "sacrebleu" / "tiny" / "full"
+    assert (cache / "raw" / "tiny_full.test-full.tgz").read_bytes() == test_set.read_bytes()
+    assert not (cache / "raw" / "inner" / "more").exists()
+    assert tuple(capfd.readouterr()) == ("", "")
+
+
+@pytest.mark.parametrize("name", ["tiny_full.en-de.ref", "raw/inner/ref.de.sgm", "raw/tiny_full.test-full.tgz"])
+def test_what_a_kill_left_of_a_test_set_is_made_again(
+    mirror: Mirror, test_set: Path, tmp_path: Path, out: Path, name: str
+):
+    damaged = tmp_path / "sacrebleu" / "tiny" / "full" / name
+    damaged.parent.mkdir(parents=True)
+    for content in (b"", b"half"):
+        damaged.write_bytes(content)
+        run(mirror.experiment(), tmp_path)
+        assert (out / "test.de").read_text() == "A &AMP; B\nC\n"
+
+
+def test_a_test_set_that_sacrebleu_made_needs_no_archive(mirror: Mirror, test_set: Path, tmp_path: Path, out: Path):
+    run(mirror.experiment(), tmp_path)
+    test_set.unlink()
+    (tmp_path / "sacrebleu" / "tiny" / "full" / "raw" / "tiny_full.test-full.tgz").unlink()
+    assert run(mirror.experiment(), tmp_path)["set"] == 2
+    os.truncate(tmp_path / "sacrebleu" / "tiny" / "full" / "tiny_full.en-de.ref", 3)
+    with pytest.raises(DownloadError, match=r"test-full\.tgz could not be had"):
+        run(mirror.experiment(), tmp_path)
+
+
+def test_a_test_set_of_the_wrong_size_is_refused(mirror: Mirror, test_set: Path, tmp_path: Path, out: Path):
+    mirror.content["test"][0]["lines"] = 3
+    with pytest.raises(CorpusError, match=r"tiny/full: tiny_full\.en-de\.src has 2 lines and .* instead of 3"):
+        run(mirror.experiment(), tmp_path)
+
+
+def test_a_test_set_is_had_by_its_name_alone(test_set: Path, data: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("WMTFLOW_MIRROR", str(test_set.parent))
+    assert sacrebleu_files("tiny/full", ("en", "de"))["en"].read_text() == "a &amp; b\nc\n"
+    with pytest.raises(RequestError, match="no test set 'tiny/ful'; did you mean 'tiny/full'"):
+        sacrebleu_files("tiny/ful", ("en", "de"))
+    with pytest.raises(RequestError, match="has no de-en; valid: en-de"):
+        sacrebleu_files("tiny/full", ("de", "en"))
+
+
+# --- the definitions
 
 
 @pytest.mark.parametrize("name", ["multi30k", "wmt16"])
 def test_the_real_definitions_are_complete(name: str):
-    corpus = sources.corpus(name)
-    for part in (*corpus.train, *corpus.dev, *corpus.test):
-        assert part.lines > 0
+    for part in sources.corpus(name).parts:
         assert part.sacrebleu or {side for file in part.files for side in file[0].members} == {"en", "de"}
         for place in (place for file in part.files for place in file):
-            assert place.url.startswith(("http://", "https://")) and place.bytes > 0
-            assert len(place.hash[1]) == {"sha256": 64, "sha1": 40}[place.hash[0]]
+            assert place.url.startswith(("http://", "https://")) and place.bytes and place.hash[0] != "md5"
 
 
 def test_the_reference_corpus_has_its_known_size():
@@ -261,6 +462,50 @@ def test_the_reference_corpus_has_its_known_size():
     assert sources.download_bytes("multi30k") == 568929 + 637044 + 21650 + 24681 + 21077 + 22890
 
 
-def test_a_location_without_a_hash_is_refused():
-    with pytest.raises(ValueError, match="a sha256 or sha1 is needed"):
-        sources.Location(url="http://x/y", bytes=1, members={"en": None})
+def test_sacrebleu_knows_the_test_sets_by_the_reference_hashes():
+    from sacrebleu.dataset import DATASETS
+
+    corpus = sources.corpus("wmt16")
+    known = {part.sacrebleu: (part.lines, DATASETS[part.sacrebleu].md5) for part in (*corpus.dev, *corpus.test)}
+    assert known == {
+        "wmt13": (3_000, ["48eca5d02f637af44e85186847141f67"]),
+        "wmt14/full": (3_003, ["a8cd784e006feb32ac6f3d9ec7eb389a"]),
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"sha256": None}, "a sha256, sha1 or md5 is needed"),
+        ({"sha256": "0123"}, "sha256"),
+        ({"bytes": 0}, "greater than 0"),
+        ({"members": {"en": None, "de": "b"}}, "the text is a member"),
+        ({"url": "http://x/y.txt"}, "null of any other file"),
+        ({"members": {"en": "a", "de": "a"}}, "a member of its own"),
+        ({"colour": 1}, "colour"),
+    ],
+)
+def test_a_definition_that_cannot_be_checked_is_refused(mirror: Mirror, change: dict[str, Any], told: str):
+    mirror.content["train"][0]["files"][0][0].update(change)
+    mirror.experiment()
+    with pytest.raises(ConfigError, match=r"tiny\.yaml") as caught:
+        sources.corpus("tiny")
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"sacrebleu": "wmt13"}, "either files or sacrebleu"),
+        ({"files": []}, "either files or sacrebleu"),
+        ({"name": "../up"}, "pattern"),
+        ({"name": "second"}, "two parts have the same name"),
+        ({"lines": 0}, "greater than 0"),
+    ],
+)
+def test_a_part_that_makes_no_sense_is_refused(mirror: Mirror, change: dict[str, Any], told: str):
+    mirror.content["train"][0].update(change)
+    mirror.experiment()
+    with pytest.raises(ConfigError) as caught:
+        sources.corpus("tiny")
+    assert told in str(caught.value)

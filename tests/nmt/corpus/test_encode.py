@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.config import LearnBpeSettings, ShuffleSettings
+from nmt.corpus import blocks
+from nmt.corpus import encode as stage
 from nmt.corpus.bpe import END, UNKNOWN, join, learn
 from nmt.corpus.builtin import generate
-from nmt.corpus.encode import Encoded, Encoder, encode, gather, load
+from nmt.corpus.encode import Encoded, Encoder, encode, load, text_lines
 from nmt.corpus.text import read_lines, read_pairs
 from nmt.errors import CorpusError
 
@@ -162,12 +163,39 @@ def test_arrays_are_memory_maps_that_cannot_be_written(folder: Path, encoder: En
         found.source[0] = 0
 
 
-@given(st.lists(st.lists(st.integers(0, 9), max_size=4), min_size=1, max_size=8), st.randoms())
-def test_gather_reorders_sentences(sentences: list[list[int]], random):
-    order = list(range(len(sentences)))
-    random.shuffle(order)
-    ends = np.cumsum([0, *map(len, sentences)]).astype(np.int64)
-    ids, offsets = gather(
-        np.array([number for sentence in sentences for number in sentence], dtype=np.uint16), ends, np.array(order)
-    )
-    assert [ids[a:b].tolist() for a, b in pairwise(offsets)] == [sentences[number] for number in order]
+@pytest.mark.parametrize("gathered", [1, 7, 1_000])
+def test_order_does_not_depend_on_how_much_is_moved_at_once(
+    folder: Path, encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gathered: int
+):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    whole.mkdir()
+    parts.mkdir()
+    encode("train", files(folder), encoder, whole, 5, SETTINGS)
+    monkeypatch.setattr(stage, "GATHERED", gathered)
+    encode("train", files(folder), encoder, parts, 5, SETTINGS)
+    assert {path.name for path in parts.iterdir()} == {path.name for path in whole.iterdir()}
+    for path in whole.iterdir():
+        assert path.read_bytes() == (parts / path.name).read_bytes()
+
+
+def test_several_processes_and_blocks_write_the_same_bytes(
+    folder: Path, encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    alone, together = tmp_path / "alone", tmp_path / "together"
+    alone.mkdir()
+    together.mkdir()
+    encode("train", files(folder), encoder, alone, 5, ShuffleSettings(max_pieces=20))
+    monkeypatch.setattr(blocks, "SMALL", 0)
+    monkeypatch.setattr(stage, "paired", lambda left, right: blocks.paired(left, right, 7))
+    encode("train", files(folder), encoder, together, 5, ShuffleSettings(max_pieces=20, workers=2))
+    for path in alone.iterdir():
+        assert path.read_bytes() == (together / path.name).read_bytes()
+
+
+def test_the_text_of_encoded_pairs_is_their_segmentation(folder: Path, encoder: Encoder, tmp_path: Path):
+    encode("train", files(folder), encoder, tmp_path, 5, SETTINGS)
+    data = load(tmp_path, "train")
+    for side, path in zip(("source", "target"), files(folder), strict=True):
+        lines = list(read_lines(path))
+        expected = [encoder.words.segmenter.text(lines[number]) for number in data.order]
+        assert list(text_lines(data, side, encoder.pieces)) == expected

@@ -29,14 +29,14 @@ def reference(words, merges, min_frequency=2):
 )
 @settings(max_examples=300, deadline=None)
 def test_words_of_two_letters(words, merges, min_frequency):
-    assert learn_merges(words, merges, min_frequency) == reference(words, merges, min_frequency)
+    assert learn_merges(words.items(), merges, min_frequency) == reference(words, merges, min_frequency)
 
 
 @given(st.dictionaries(st.text("abcdeäß.1", min_size=1, max_size=12), st.integers(1, 10**6), min_size=1, max_size=60))
 @settings(max_examples=100, deadline=None)
 def test_words_of_several_letters(words):
     words["both"] = 3  # subword-nmt cannot learn from words of one letter only
-    assert learn_merges(words, 200, 2) == reference(words, 200)
+    assert learn_merges(words.items(), 200, 2) == reference(words, 200)
 
 
 @pytest.mark.parametrize("merges", [50, 3_000])
@@ -45,11 +45,11 @@ def test_real_words_with_pairs_set_aside_and_fetched_back(merges):
     rng = random.Random(1)
     words = Counter(word for _ in range(4_000) for side in sentence(rng) for word in side.split())
     words.update({"".join(rng.choices("etaoinshrdlu", k=rng.randint(2, 15))): rng.randint(1, 9) for _ in range(2_000)})
-    found = learn_merges(words, merges, 2)
+    found = learn_merges(words.items(), merges, 2)
     assert len(found) == merges
     assert found == reference(words, merges)
 
 
 def test_nothing_to_merge():
-    assert learn_merges({"a": 5, "b": 3}, 10, 2) == []
-    assert learn_merges({"ab": 1}, 10, 2) == []
+    assert learn_merges([("a", 5), ("b", 3)], 10, 2) == []
+    assert learn_merges([("ab", 1)], 10, 2) == []

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
 from nmt.config import TokenizeSettings
+from nmt.corpus import blocks
 from nmt.corpus import tokenize as stage
 from nmt.corpus.moses import Detokenizer, Tokenizer
 from nmt.corpus.text import read_lines
@@ -140,8 +141,8 @@ def test_several_processes_write_the_same_bytes(tmp_path: Path, monkeypatch: pyt
         (tmp_path / name).mkdir()
     settings = TokenizeSettings(workers=2)
     alone = tokenize(given_files, tmp_path / "one", settings)
-    monkeypatch.setattr(stage, "CHUNK", 3)  # more chunks than may wait at once
-    monkeypatch.setattr(stage, "POOL_FROM", 0)
+    monkeypatch.setattr(blocks, "SMALL", 0)
+    monkeypatch.setattr(stage, "blocks", lambda path: blocks.blocks(path, 3))  # more blocks than may wait at once
     pooled = tokenize(given_files, tmp_path / "many", settings)
     assert pooled == alone
     for name in given_files:
