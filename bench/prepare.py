@@ -73,7 +73,7 @@ def ours(raw: Path, out: Path, workers: int) -> dict[str, Callable[[], Any]]:
     tokens, bpe = folders["tokenize"], folders["learn_bpe"]
 
     def encode_all() -> None:
-        encoder = Encoder(bpe / "codes", bpe / "vocabulary.tsv")
+        encoder = Encoder(bpe)
         settings = ShuffleSettings(workers=workers)
         encode("train", (tokens / "train.en", tokens / "train.de"), encoder, folders["shuffle"], 1, settings)
 
@@ -128,7 +128,7 @@ def compare(mine: Path, other: Path) -> dict[str, bool]:
     same = {f"tokens {lang}": same_bytes(mine / f"tokenize/train.{lang}", other / f"tok.{lang}") for lang in LANGUAGES}
     same["merges"] = same_bytes(mine / "learn_bpe/codes", other / "codes")
     data = load(mine / "shuffle", "train")
-    pieces = Encoder(mine / "learn_bpe/codes", mine / "learn_bpe/vocabulary.tsv").pieces
+    pieces = Encoder(mine / "learn_bpe").pieces
     for side, language in (("source", "en"), ("target", "de")):
         lines = list(read_lines(other / f"bpe.{language}"))
         stored = text_lines(data, side, pieces)

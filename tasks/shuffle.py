@@ -13,7 +13,7 @@ from tasks.stage import Work, stage
 def shuffle(work: Work) -> dict[str, Any]:
     """Encode training and dev pairs as piece ids."""
     tokens, bpe = work.inputs["tokenize"], work.inputs["learn_bpe"]
-    encoder = Encoder(bpe / "codes", bpe / "vocabulary.tsv")
+    encoder = Encoder(bpe)
     counts = {}
     for split, seed in (("train", work.experiment.seed), ("dev", None)):
         source, target = (tokens / f"{split}.{language}" for language in work.languages)

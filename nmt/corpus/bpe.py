@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from subword_nmt.apply_bpe import BPE
 
 from nmt.config import LearnBpeSettings
 from nmt.corpus.blocks import Block, Workers, blocks
-from nmt.corpus.merges import learn_merges
+from nmt.corpus.merges import Vocabulary, Word, learn_merges
 from nmt.corpus.text import read_lines
 from nmt.errors import CorpusError
 from nmt.progress import progress
@@ -31,19 +32,19 @@ REMEMBERED = 500_000  # words whose pieces are kept; some 100 MB
 def learn(files: list[Path], out: Path, settings: LearnBpeSettings) -> dict[str, Any]:
     """Learn from all `files` together; write `codes`, `vocabulary.tsv` and `words.tsv` into `out` and return counts."""
     words = count_words(files, out / "words.tsv", settings)
+    table = Vocabulary(read_counts(out / "words.tsv"))
     with progress("learn_bpe", settings.merges, "merges") as advance:
-        merges = learn_merges(read_counts(out / "words.tsv"), settings.merges, settings.min_frequency, advance)
+        merges = learn_merges(table, settings.merges, settings.min_frequency, advance)
     codes = ("#version: 0.2\n", *(f"{left} {right}\n" for left, right in merges))  # subword-nmt's own format
     (out / "codes").write_text("".join(codes), encoding="utf-8")
-    pieces = vocabulary(out / "words.tsv", out / "codes", settings)
+    counts = write_segments(out / "words.tsv", Segmenter(out / "codes"), table.segments())
+    if settings.min_count > 1:
+        frequent = [piece for piece, count in counts.items() if count >= settings.min_count]
+        counts = write_segments(out / "words.tsv", Segmenter(out / "codes", frequent), repeat(None))
+    pieces = vocabulary(counts, settings)
     listing = (f"{piece}\t{count}\n" for piece, count in pieces)
     (out / "vocabulary.tsv").write_text("".join(listing), encoding="utf-8")
-    return {
-        "words": words,
-        "merges": len(merges),
-        "vocabulary": len(pieces),
-        "pieces": sum(count for _, count in pieces),
-    }
+    return {"words": words, "merges": len(merges), "vocabulary": len(pieces), "pieces": counts.total()}
 
 
 def count_words(files: list[Path], out: Path, settings: LearnBpeSettings) -> int:
@@ -73,34 +74,37 @@ def count_block(block: Block) -> tuple[Counter[str], int]:
 
 
 def read_counts(path: Path) -> Iterator[tuple[str, int]]:
-    """Words (or pieces) and counts, as `count_words` and `learn` wrote them."""
+    """Words (or pieces) and their counts, from a table that has them in its first two columns."""
     for line in read_lines(path):
-        word, _, count = line.rpartition("\t")
+        word, count = line.split("\t")[:2]
         yield word, int(count)
 
 
-def vocabulary(words: Path, codes: Path, settings: LearnBpeSettings) -> list[tuple[str, int]]:
+def write_segments(words: Path, segmenter: Segmenter, known: Iterable[Word | None]) -> Counter[str]:
+    """Add the pieces of each word to the table `words` as a third column; returns how often each piece occurs.
+
+    `known` says what the pieces are, word by word; where it says None, the segmenter is asked.
+    """
+    counts: Counter[str] = Counter()
+    temporary = words.with_suffix(".partial")
+    with temporary.open("w", encoding="utf-8", newline="\n") as file:
+        for (word, count), pieces in zip(read_counts(words), known, strict=False):
+            text = segmenter.known[word] if pieces is None else f"{CONTINUES} ".join(pieces)
+            file.write(f"{word}\t{count}\t{text}\n")
+            for piece in text.split(" "):
+                counts[piece] += count
+    temporary.replace(words)
+    return counts
+
+
+def vocabulary(counts: Counter[str], settings: LearnBpeSettings) -> list[tuple[str, int]]:
     """All pieces with their counts in the training text, in id order."""
-    counts, letters = count_pieces(words, Segmenter(codes))
-    if settings.min_count > 1:
-        frequent = [piece for piece, count in counts.items() if count >= settings.min_count]
-        counts, _ = count_pieces(words, Segmenter(codes, frequent))
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    letters = {letter for piece in counts for letter in piece.removesuffix(CONTINUES)}
     spellings = sorted({piece for letter in letters for piece in (letter, letter + CONTINUES)} - counts.keys())
     pieces = [*((special, 0) for special in SPECIALS), *ranked, *((piece, 0) for piece in spellings)]
     missing = -len(pieces) % settings.pad_vocabulary_to
     return pieces + [(f"<unused{number}>", 0) for number in range(missing)]
-
-
-def count_pieces(words: Path, segmenter: Segmenter) -> tuple[Counter[str], set[str]]:
-    """How often each piece occurs when the words are segmented; and all letters seen."""
-    counts: Counter[str] = Counter()
-    letters: set[str] = set()
-    for word, count in read_counts(words):
-        letters.update(word)
-        for piece in segmenter.word(word):
-            counts[piece] += count
-    return counts, letters
 
 
 class Segmenter:

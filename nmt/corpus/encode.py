@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 from nmt.config import ShuffleSettings
 from nmt.corpus.blocks import Block, Workers, paired
 from nmt.corpus.bpe import END, REMEMBERED, UNKNOWN, Segmenter, read_vocabulary
+from nmt.corpus.text import read_lines
 from nmt.errors import CorpusError
 from nmt.progress import progress
 
@@ -57,12 +59,12 @@ class Encoded:
 class Encoder:
     """Lines of tokens to ids, by merges and vocabulary."""
 
-    def __init__(self, codes: Path, vocabulary: Path) -> None:
-        self.codes, self.vocabulary = codes, vocabulary
-        self.pieces = read_vocabulary(vocabulary)
+    def __init__(self, bpe: Path) -> None:
+        self.bpe = bpe  # output of learn_bpe
+        self.pieces = read_vocabulary(bpe / "vocabulary.tsv")
         self.ids = {piece: number for number, piece in enumerate(self.pieces)}
         self.unknown, self.end = self.ids[UNKNOWN], self.ids[END]
-        self.words = WordIds(self, Segmenter(codes, self.pieces))
+        self.words = WordIds(self, Segmenter(bpe / "codes", self.pieces))
 
     @property
     def dtype(self) -> type[np.uint16] | type[np.uint32]:
@@ -80,6 +82,9 @@ class WordIds(dict[str, tuple[int, ...]]):
 
     def __init__(self, encoder: Encoder, segmenter: Segmenter) -> None:
         self.encoder, self.segmenter = encoder, segmenter
+        for line in islice(read_lines(encoder.bpe / "words.tsv"), REMEMBERED):  # most frequent first
+            word, _, pieces = line.split("\t")
+            self[word] = tuple(map(encoder.ids.__getitem__, pieces.split(" ")))
 
     def __missing__(self, word: str) -> tuple[int, ...]:
         ids, unknown = self.encoder.ids, self.encoder.unknown
@@ -105,7 +110,7 @@ def encode(
 ) -> dict[str, int]:
     """Encode one split into `out`; with a seed, shuffled and without pairs over `max_pieces`. Returns counts."""
     most = settings.max_pieces if seed is not None else None
-    jobs = ((left, right, encoder.codes, encoder.vocabulary, most) for left, right in paired(*files))
+    jobs = ((left, right, encoder.bpe, most) for left, right in paired(*files))
     raw = [out / f".{split}.{side}.raw" for side in SIDES]
     done: list[EncodedBlock] = []
     with (
@@ -140,9 +145,9 @@ def encode(
     }
 
 
-def encode_block(source: Block, target: Block, codes: Path, vocabulary: Path, most: int | None) -> EncodedBlock:
+def encode_block(source: Block, target: Block, bpe: Path, most: int | None) -> EncodedBlock:
     """The ids of one block of pairs, without those that have more than `most` pieces on a side."""
-    encode_line = encoder_of(codes, vocabulary)
+    encode_line = encoder_of(bpe)
     ids: tuple[list[int], list[int]] = ([], [])
     lengths: tuple[list[int], list[int]] = ([], [])
     lines = []
@@ -164,9 +169,9 @@ def encode_block(source: Block, target: Block, codes: Path, vocabulary: Path, mo
 
 
 @lru_cache(maxsize=1)
-def encoder_of(codes: Path, vocabulary: Path) -> Encoder:
+def encoder_of(bpe: Path) -> Encoder:
     """An encoder; each process makes it once and keeps the words it has met."""
-    return Encoder(codes, vocabulary)
+    return Encoder(bpe)
 
 
 def numbered(blocks: list[EncodedBlock]) -> NDArray[np.int64]:

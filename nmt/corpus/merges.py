@@ -15,7 +15,7 @@ from __future__ import annotations
 import heapq
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
 Pair = tuple[str, str]
@@ -32,10 +32,9 @@ class Latest(tuple[str, str]):
 
 
 def learn_merges(
-    words: Iterable[tuple[str, int]], merges: int, min_frequency: int, advance: Callable[[int], None] = lambda _: None
+    vocabulary: Vocabulary, merges: int, min_frequency: int, advance: Callable[[int], None] = lambda _: None
 ) -> list[Pair]:
-    """The merges of words with their counts, in order; fewer than `merges` where pairs become rare."""
-    vocabulary = Vocabulary(words)
+    """The merges of a vocabulary, in order; fewer than `merges` where pairs become rare. Its words end up merged."""
     counts = vocabulary.counts
     if not counts:
         return []
@@ -105,6 +104,8 @@ class Vocabulary:
         self.counts: Counts = defaultdict(int)
         self.places: defaultdict[Pair, array[int]] = defaultdict(lambda: array("i"))
         self.off: defaultdict[Pair, defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
+        self.merged: set[Pair] = set()
+        self.late: set[int] = set()  # words in which a pair came up after its turn
         one: dict[str, str] = {}  # one string for each piece, however many words it is in
         for number, (text, frequency) in enumerate(words):
             pieces = (*text[:-1], text[-1] + "</w>")
@@ -115,14 +116,57 @@ class Vocabulary:
                 self.counts[pair] += frequency
                 self.places[pair].append(number)
 
+    def segments(self) -> Iterator[Word | None]:
+        """How applying the merges splits each word, in order; None where that has to be worked out.
+
+        Learning applies each merge once, in turn; applying them takes the earliest that fits, again and again.
+        The two part only where a merge brings up a pair whose turn is over.
+        """
+        for number, word in enumerate(self.words):
+            yield None if number in self.late else (*word[:-1], word[-1].removesuffix("</w>"))
+
     def merge(self, pair: Pair) -> set[Pair]:
         """Join `pair` wherever it stands. Returns the pairs that became more frequent."""
-        off = self.off.pop(pair, defaultdict(int))
+        first, second = pair
+        joined = first + second
+        self.merged.add(pair)
+        off = self.off.pop(pair, None)
+        words, frequencies, counts, places = self.words, self.frequencies, self.counts, self.places
         more: set[Pair] = set()
-        for number in {*self.places.pop(pair, ()), *off}:
-            times = off.get(number, 0) + sum(neighbours == pair for neighbours in pairwise(self.words[number]))
-            if times > 0:
-                self.merge_word(pair, number, more)
+        numbers = set(places.pop(pair, ()))
+        if off:
+            numbers.update(off)
+        merged = self.merged
+        for number in numbers:
+            old = words[number]
+            place = position(old, first, second)
+            if place < 0 and not off:
+                continue
+            rest = old[place + 2 :]
+            if off or first == second or joined in old or position(rest, first, second) >= 0:
+                times = sum(neighbours == pair for neighbours in pairwise(old)) + (off[number] if off else 0)
+                if times > 0:
+                    self.merge_word(pair, number, more)
+                continue
+            # Nearly always: one occurrence, and nothing that could be counted twice.
+            frequency = frequencies[number]
+            words[number] = (*old[:place], joined, *rest)
+            if place:
+                counts[old[place - 1], first] -= frequency
+                before = (old[place - 1], joined)
+                counts[before] += frequency
+                places[before].append(number)
+                more.add(before)
+                if before in merged:
+                    self.late.add(number)
+            if rest:
+                counts[second, rest[0]] -= frequency
+                after = (joined, rest[0])
+                counts[after] += frequency
+                places[after].append(number)
+                more.add(after)
+                if after in merged:
+                    self.late.add(number)
         return more
 
     def merge_word(self, pair: Pair, number: int, more: set[Pair]) -> None:
@@ -164,9 +208,24 @@ class Vocabulary:
     def added(self, left: str, right: str, number: int, real: bool) -> Pair:
         """Count one more occurrence of a pair in a word; one that is not `real` was counted before."""
         pair = (left, right)
+        if pair in self.merged:
+            self.late.add(number)
         self.counts[pair] += self.frequencies[number]
         if real:
             self.places[pair].append(number)
         else:
             self.off[pair][number] += 1
         return pair
+
+
+def position(word: Word, first: str, second: str) -> int:
+    """Where `first` is followed by `second`; -1 if nowhere."""
+    if first not in word or second not in word:
+        return -1
+    place = word.index(first)
+    end = len(word) - 1
+    while place < end:
+        if word[place + 1] == second and word[place] == first:
+            return place
+        place += 1
+    return -1

@@ -3,12 +3,13 @@
 sacremoses works on a line with some twenty regular expressions. Almost all of what it does to a
 space-separated chunk depends on that chunk alone, and the exceptions are few:
 
-- a final full stop stays on its word or not by what comes next: the end, a small letter, a digit, or else;
+- a final full stop stays on its word or not by what comes next: a small letter, a digit, or else;
 - an apostrophe that closes one chunk takes the space after it from one that opens the next, and a comma or
   an apostrophe at the very edge of a line has nothing beside it.
 
 So sacremoses is asked once about each chunk in each of those contexts and the answers are remembered;
-lines of the second kind are given to it whole. A test compares every line with sacremoses.
+lines of the second kind are given to it whole. A chunk of nothing but letters and digits, with a comma after
+it or not, needs no asking. A test compares every line with sacremoses.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from nmt.config import TokenizeSettings
 
 SPACES = re.compile(r"\s+")
 JUNK = re.compile(r"[\000-\037]")
-REMEMBERED = 400_000  # chunks; some 60 MB. Frequent ones come early, so nothing is gained by forgetting
-BEFORE = "X "  # what stands before a chunk when sacremoses is asked about it: anything but the line's start
+REMEMBERED = 600_000  # chunks; some 120 MB
+TOGETHER = 100  # chunks in one question: a line has a price of its own
+APART = "\ue000"  # stands between them: of no language's letters, so it is a token of its own and touches nothing
+DIGITS = frozenset("0123456789")
 
 
 class Tokenizer:
@@ -33,38 +36,63 @@ class Tokenizer:
         self.moses = MosesTokenizer(lang=language)
         self.normalizer = MosesPunctNormalizer(lang=language) if settings.normalize_punctuation else None
         self.small_letters = frozenset(self.moses.IsLower)
-        self.known = Answers(self)
+        letters = frozenset(self.moses.IsAlpha)
+        # The same answers as its own, which make a set of some thousand characters at every question.
+        self.moses.islower = self.small_letters.issuperset
+        self.moses.isanyalpha = lambda text: not letters.isdisjoint(text)
+        self.plain = re.compile(f"[{self.moses.IsAlnum}]+(,?)")
+        self.known: dict[str, str] = {}  # chunk, with a stand-in for what follows a final full stop → tokens
 
     def __call__(self, line: str) -> str:
         """The tokens of a line."""
-        if self.normalizer:
-            line = self.normalizer.normalize(line)
-        tokens = self.by_chunks(JUNK.sub("", SPACES.sub(" ", line)).strip(" "))
-        return tokens.lower() if self.settings.lowercase else tokens
+        return self.lines([line])[0]
 
-    def by_chunks(self, text: str) -> str:
-        """Tokens of a line put together from those of its chunks."""
+    def lines(self, lines: list[str]) -> list[str]:
+        """The tokens of each line. The more lines at once, the better: new chunks are asked about together."""
+        if self.normalizer:
+            lines = [self.normalizer.normalize(line) for line in lines]
+        texts = [line if is_tidy(line) else tidy(line) for line in lines]
+        split = [None if must_be_whole(text) else self.chunks(text) for text in texts]
+        self.learn({chunk for chunks in split if chunks for chunk in chunks} - self.known.keys())
+        known = self.known
+        found = [
+            self.ask(text) if chunks is None else " ".join([known[chunk] for chunk in chunks])
+            for text, chunks in zip(texts, split, strict=True)
+        ]
+        if len(known) > REMEMBERED:
+            known.clear()  # the frequent ones are soon back
+        return [tokens.lower() for tokens in found] if self.settings.lowercase else found
+
+    def chunks(self, text: str) -> list[str]:
+        """The chunks of a line, each that ends in a full stop with a stand-in for what follows it."""
         chunks = text.split(" ")
-        if not text or text[0] in ",'" or text[-1] == "'" or "' '" in text:
-            return self.ask(text)
         if ". " in text:
             for place, following in enumerate(chunks[1:]):
                 if chunks[place].endswith("."):
                     chunks[place] += self.after(following)
-        return " ".join(map(self.known.__getitem__, chunks))
+        return chunks
 
     def after(self, following: str) -> str:
         """A stand-in for the chunk after a full stop: all that counts is how it begins."""
-        first = following[0]
-        return " x" if first in self.small_letters else " 0" if first in "0123456789" else " X"
+        return " x" if following[0] in self.small_letters else " 0" if following[0] in DIGITS else ""
 
-    def learn(self, chunk: str) -> str:
-        """Ask sacremoses about a chunk, and its stand-in if it has one."""
-        if chunk[-1] == "'":
-            chunk += " X"  # never the line's last: those lines are asked about whole
-        following = chunk.partition(" ")[2]
-        tokens = self.ask(BEFORE + chunk)[len(BEFORE) :]
-        return tokens[: -len(following) - 1] if following else tokens
+    def learn(self, chunks: set[str]) -> None:
+        """Ask sacremoses about new chunks, many in one line, and remember what it says."""
+        asked = []
+        for chunk in sorted(chunks):
+            plain = self.plain.fullmatch(chunk)
+            if plain is None or "MULTI" in chunk:  # sacremoses' own mark for several dots
+                asked.append(chunk)
+            else:
+                self.known[chunk] = chunk[:-1] + " ," if plain[1] else chunk
+        for start in range(0, len(asked), TOGETHER):
+            some = asked[start : start + TOGETHER]
+            answers = self.ask(f" {APART} ".join(["X", *some, "X"])).split(f" {APART} ")[1:-1]
+            if len(answers) != len(some):  # a chunk that holds the mark itself
+                answers = [self.ask(f"X {chunk} X")[2:-2] for chunk in some]
+            for chunk, tokens in zip(some, answers, strict=True):
+                stand_in = chunk.partition(" ")[2]
+                self.known[chunk] = tokens[: -len(stand_in) - 1] if stand_in else tokens
 
     def ask(self, text: str) -> str:
         """sacremoses itself."""
@@ -77,17 +105,19 @@ class Tokenizer:
         return tokens
 
 
-class Answers(dict[str, str]):
-    """What sacremoses said: chunk, with a stand-in for what follows a final full stop → tokens."""
+def is_tidy(line: str) -> bool:
+    """Whether `tidy` would change nothing; all it changes, other than " ", is not printable."""
+    return line.isprintable() and "  " not in line and line[:1] != " " and line[-1:] != " "
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self.tokenizer = tokenizer
 
-    def __missing__(self, chunk: str) -> str:
-        tokens = self.tokenizer.learn(chunk)
-        if len(self) < REMEMBERED:
-            self[chunk] = tokens
-        return tokens
+def tidy(line: str) -> str:
+    """White space folded and control characters gone, as sacremoses does it first."""
+    return SPACES.sub(" ", JUNK.sub("", SPACES.sub(" ", line))).strip(" ")
+
+
+def must_be_whole(text: str) -> bool:
+    """Whether a line's chunks cannot be told apart: see above."""
+    return not text or text[0] in ",'" or text[-1] == "'" or "' '" in text
 
 
 class Detokenizer:

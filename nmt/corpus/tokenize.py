@@ -33,7 +33,7 @@ def tokenize(files: dict[str, Path], out: Path, settings: TokenizeSettings) -> d
 def tokenize_block(block: Block, language: str, settings: TokenizeSettings) -> tuple[bytes, int, int]:
     """The tokens of a block as bytes to write, the number of its lines, and of its tokens."""
     split = tokenizer(language, settings.model_dump_json())
-    done = [split(line) for line in block.text()]
+    done = split.lines(block.text())
     text = "\n".join([*done, ""])
     return text.encode(), len(done), text.count(" ") + sum(map(bool, done))
 

@@ -33,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def encoder(folder: Path) -> Encoder:
-    return Encoder(folder / "codes", folder / "vocabulary.tsv")
+    return Encoder(folder)
 
 
 def files(folder: Path, split: str = "train") -> tuple[Path, Path]:
@@ -144,7 +144,9 @@ def test_ids_take_two_bytes_while_they_fit(folder: Path, tmp_path: Path, size: i
     letters = table.count("\n")
     padding = "".join(f"<unused-{number}>\t0\n" for number in range(size - letters - 1))
     (tmp_path / "vocabulary.tsv").write_text(table + padding + "☃\t0\n", encoding="utf-8")
-    encoder = Encoder(folder / "codes", tmp_path / "vocabulary.tsv")
+    for name in ("codes", "words.tsv"):
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+    encoder = Encoder(tmp_path)
     assert encoder("☃") == [size - 1, encoder.end]
     for side in ("en", "de"):
         (tmp_path / f"train.{side}").write_text("☃\na\n", encoding="utf-8")

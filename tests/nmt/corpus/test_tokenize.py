@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
@@ -147,3 +148,80 @@ def test_several_processes_write_the_same_bytes(tmp_path: Path, monkeypatch: pyt
     assert pooled == alone
     for name in given_files:
         assert (tmp_path / "many" / name).read_bytes() == (tmp_path / "one" / name).read_bytes()
+
+
+PARTS = [
+    "'",
+    "'",
+    ".",
+    ".",
+    "..",
+    "...",
+    ",",
+    ",",
+    "-",
+    "a",
+    "b",
+    "U",
+    "S",
+    "1",
+    "23",
+    '"',
+    "`",
+    "``",
+    "(",
+    ")",
+    "%",
+    "don",
+    "t",
+    "s",
+    "Mr",
+    "No",
+    "z.B",
+    "ü",
+    "ß",
+    "É",
+    "&",
+    "<",
+    ">",
+    "|",
+    "[",
+    "]",
+    "DOTMULTI",
+    "DOT",
+    "/",
+    "@",
+    "http://x.y/z",
+    "l",
+    "Σ",
+    "日",
+    "’",
+    "\xad",
+    "́",
+    "۳",
+    "²",
+    "€",
+    "!",
+    "?",
+    ":",
+    "etc",
+    "e.g",
+    "Nr",
+    "Art",
+    "\ue000",
+] + ["\u00a0", "\t", "\x01", "\u2028"]
+
+
+@pytest.mark.parametrize("language", ["en", "de", "fr"])
+@given(st.lists(st.lists(st.sampled_from(PARTS), min_size=1, max_size=4).map("".join), max_size=7).map(" ".join))
+@settings(max_examples=400, deadline=None)
+def test_lines_made_of_everything_the_rules_look_for(language: str, line: str):
+    """Each line by itself and after others, so that remembered chunks are used in new company."""
+    for tokenizer, moses in (pair_of(language, False), pair_of(language, True)):
+        dashes = tokenizer.settings.aggressive_dash_splits
+        assert tokenizer(line) == moses.tokenize(line, return_str=True, aggressive_dash_splits=dashes)
+
+
+@lru_cache
+def pair_of(language: str, dashes: bool) -> tuple[Tokenizer, MosesTokenizer]:
+    return Tokenizer(language, TokenizeSettings(aggressive_dash_splits=dashes)), MosesTokenizer(lang=language)

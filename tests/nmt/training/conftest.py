@@ -21,7 +21,7 @@ def corpus(tmp_path_factory):
     names = ("train.en", "train.de", "dev.en", "dev.de")
     tokenize({name: raw / name for name in names}, tokens, TokenizeSettings())
     learn([tokens / "train.en", tokens / "train.de"], bpe, LearnBpeSettings(merges=200))
-    encoder = Encoder(bpe / "codes", bpe / "vocabulary.tsv")
+    encoder = Encoder(bpe)
     for split, seed in (("train", 1), ("dev", None)):
         encode(split, (tokens / f"{split}.en", tokens / f"{split}.de"), encoder, ids, seed, ShuffleSettings())
     return folder
