@@ -88,8 +88,6 @@ class Tokenizer:
         for start in range(0, len(asked), TOGETHER):
             some = asked[start : start + TOGETHER]
             answers = self.ask(f" {APART} ".join(["X", *some, "X"])).split(f" {APART} ")[1:-1]
-            if len(answers) != len(some):  # a chunk that holds the mark itself
-                answers = [self.ask(f"X {chunk} X")[2:-2] for chunk in some]
             for chunk, tokens in zip(some, answers, strict=True):
                 stand_in = chunk.partition(" ")[2]
                 self.known[chunk] = tokens[: -len(stand_in) - 1] if stand_in else tokens
@@ -117,7 +115,7 @@ def tidy(line: str) -> str:
 
 def must_be_whole(text: str) -> bool:
     """Whether a line's chunks cannot be told apart: see above."""
-    return not text or text[0] in ",'" or text[-1] == "'" or "' '" in text
+    return not text or text[0] in ",'" or text[-1] == "'" or "' '" in text or APART in text
 
 
 class Detokenizer:
