@@ -23,6 +23,6 @@ check: setup       ## ruff, mypy and the layers
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
 
 lock:      ## resolve the dependencies of pyproject.toml again (needs uv)
-	@for kind in cpu gpu; do uv pip compile pyproject.toml --extra $$kind --extra dev --extra build \
+	@for kind in cpu gpu; do uv pip compile pyproject.toml --extra $$kind --extra dev --extra build --extra dask \
 	  --universal --python-version 3.10 --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet \
 	  --output-file requirements$$(test $$kind = gpu && echo -gpu).lock; done

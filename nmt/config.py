@@ -221,6 +221,15 @@ class ReportSettings(Settings):
     samples: int = Field(12, ge=0, le=1_000, description="sample translations")
 
 
+class ClusterSettings(Settings):
+    """Where the corpus stages do their work by blocks of lines; nowhere in any key, for the bytes are the same."""
+
+    dask: str | None = Field(
+        None, description="'local', or a Dask scheduler such as tcp://host:8786, whose machines all see the data folder"
+    )
+    workers: int = Field(0, ge=0, description="processes of a local Dask cluster; 0: one per core")
+
+
 class Experiment(Settings):
     """All of an experiment."""
 
@@ -228,6 +237,7 @@ class Experiment(Settings):
     source: str = Field("en", pattern=r"^[a-z]{2,3}$", description="language translated from")
     target: str = Field("de", pattern=r"^[a-z]{2,3}$", description="language translated into")
     seed: int = Field(1, ge=0, description="of the built-in corpus, the shuffle, and the training")
+    cluster: ClusterSettings = ClusterSettings()
     preflight: PreflightSettings = PreflightSettings()
     download: DownloadSettings = DownloadSettings()
     clean: CleanSettings = CleanSettings()

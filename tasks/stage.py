@@ -15,11 +15,13 @@ from typing import Any
 from prefect import get_run_logger, task
 from pydantic import BaseModel, ConfigDict
 
-from nmt.config import Experiment, StageName, data_folder
+from nmt.config import ClusterSettings, Experiment, StageName, data_folder
 from nmt.store.manifest import Key, Manifest
 from nmt.store.plan import BY_NAME, keys
 from nmt.store.store import Store
+from tasks.cluster import spread
 
+BY_BLOCKS = ("clean", "tokenize", "learn_bpe", "shuffle")  # the stages that work on blocks of lines
 Say = Callable[[str], None]
 
 
@@ -101,6 +103,11 @@ class StageTask:
         found = (run.store.find(name, run.stage_keys[name].digest) for name in BY_NAME[self.name].inputs)
         return self(run, *(manifest for manifest in found if manifest))
 
+    def spread(self, work: Work) -> dict[str, Any]:
+        """The work, where the settings want it done."""
+        with spread(work.experiment.cluster if self.name in BY_BLOCKS else ClusterSettings()):
+            return self.work(work)
+
     def make(self, run: Run, *inputs: Manifest) -> Manifest:
         """What Prefect runs: the work, under the store's lock."""
         say = get_run_logger().info
@@ -109,7 +116,7 @@ class StageTask:
         assert not missing, f"{self.name} is called with the wrong inputs: {missing}"
         manifest, cached = run.store.build(
             run.stage_keys[self.name],
-            lambda out: self.work(Work(run, manifests, out, say)),
+            lambda out: self.spread(Work(run, manifests, out, say)),
             say,
             force=self.name in run.force,
         )

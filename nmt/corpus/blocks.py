@@ -10,11 +10,12 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -77,23 +78,45 @@ def paired(source: Path, target: Path, lines: int = LINES) -> list[tuple[Block, 
     return list(zip(left, right, strict=True))
 
 
+@dataclass(frozen=True)
+class Elsewhere:
+    """Processes that are not ours: where to send work, and how many there are."""
+
+    executor: Executor
+    count: int
+
+
+_elsewhere: ContextVar[Elsewhere | None] = ContextVar("elsewhere", default=None)
+
+
+@contextmanager
+def elsewhere(executor: Executor, count: int) -> Iterator[None]:
+    """Inside the block, `Workers` sends its work to `executor`, which does `count` things at a time."""
+    before = _elsewhere.set(Elsewhere(executor, count))
+    try:
+        yield
+    finally:
+        _elsewhere.reset(before)
+
+
 class Workers:
     """Processes that stay for one stage. With one worker, or little to do, the work is done right here."""
 
     def __init__(self, workers: int, files: Iterable[Path]) -> None:
+        other = _elsewhere.get()
         small = sum(path.stat().st_size for path in files) < SMALL
-        self.count = 1 if small else workers or os.cpu_count() or 1
-        # forkserver: a fork of a process with threads (Prefect's are many) can deadlock.
-        context = get_context("forkserver")
-        self.pool = ProcessPoolExecutor(self.count, mp_context=context) if self.count > 1 else None
+        self.count = other.count if other else 1 if small else workers or os.cpu_count() or 1
+        self.pool: Executor | None = other.executor if other else None
+        self.owned = other is None and self.count > 1
+        if self.owned:
+            # forkserver: a fork of a process with threads (Prefect's are many) can deadlock.
+            self.pool = ProcessPoolExecutor(self.count, mp_context=get_context("forkserver"))
 
     def __enter__(self) -> Workers:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self.pool:
+    def __exit__(self, *_: object) -> None:
+        if self.pool and self.owned:
             self.pool.shutdown(cancel_futures=True)
 
     def map(self, work: Callable[..., Result], jobs: Iterable[tuple[Any, ...]]) -> Iterator[Result]:
