@@ -6,22 +6,34 @@ updated around a merge, when rare pairs are set aside, and when they are fetched
 
 A piece can be spelt in two ways (`ab c` and `a bc`). When such a piece appears a second time in a word,
 subword-nmt counts the neighbours of the first one again; so do we. It remembers for each pair how often it is in
-each word; we keep only in which words it may be (4 bytes each instead of some 60) and look, and
-keep the difference between its memory and the truth, which is nearly always nothing, in `Vocabulary.off`.
+each word; we look where it may be, and keep the difference between its memory and the truth, which is
+nearly always nothing, in `Vocabulary.off`.
+
+All words lie in one array of pieces, linked to their neighbours, so that a merge is done in all its places at
+once. The few merges that need a closer look, of two like pieces or of a piece that existed before, go
+word by word.
 """
 
 from __future__ import annotations
 
 import heapq
-from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
+import numpy as np
+from numpy.typing import NDArray
+
 Pair = tuple[str, str]
 Word = tuple[str, ...]
 Counts = defaultdict[Pair, int]
+Positions = NDArray[np.int32]
 Heap = list[tuple[int, "Latest"]]
+
+
+GONE = -1
+FEW = 48  # places up to which plain Python is quicker than numpy
+FINAL = 0x200000  # added to the code of a word's last letter; beyond all of Unicode
 
 
 class Latest(tuple[str, str]):
@@ -45,10 +57,9 @@ def learn_merges(
     for number in range(merges):
         best = most_frequent(heap, counts)
         if best is None or (number and counts[best] < threshold):
-            set_aside(counts, aside, threshold)
-            vocabulary.counts = counts = aside.copy()
-            threshold = max(counts.values()) * number / (number + 10000.0)
-            set_aside(counts, aside, threshold)
+            set_aside(counts, counts.keys(), aside, threshold)
+            threshold = max(aside.values()) * number / (number + 10000.0)
+            vocabulary.counts = counts = fetched_back(aside, threshold)
             heap = heap_of(counts)
             best = most_frequent(heap, counts)
         if best is None or counts[best] < min_frequency:
@@ -57,8 +68,12 @@ def learn_merges(
         for pair in vocabulary.merge(best):
             heapq.heappush(heap, (-counts[pair], Latest(pair)))
         counts[best] = 0
-        if number % 100 == 0:
-            set_aside(counts, aside, threshold)
+        vocabulary.touched.add(best)
+        if number == 0:
+            set_aside(counts, counts.keys(), aside, threshold)
+        elif number % 100 == 0:  # what was not touched since was frequent then and still is
+            set_aside(counts, vocabulary.touched, aside, threshold)
+            vocabulary.touched.clear()
         advance(1)
     return found
 
@@ -84,9 +99,12 @@ def most_frequent(heap: Heap, counts: Counts) -> Pair | None:
     return None
 
 
-def set_aside(counts: Counts, aside: Counts, threshold: float) -> None:
-    """Take the pairs under the threshold out of `counts`. A negative one was set aside before and is a change since."""
-    rare = [(pair, count) for pair, count in counts.items() if count < threshold]
+def set_aside(counts: Counts, pairs: Iterable[Pair], aside: Counts, threshold: float) -> None:
+    """Take those of `pairs` that are under the threshold out of `counts`.
+
+    A negative count is that of a pair set aside before: a change since.
+    """
+    rare = [(pair, counts[pair]) for pair in pairs if pair in counts and counts[pair] < threshold]
     for pair, count in rare:
         del counts[pair]
         if count < 0:
@@ -95,26 +113,60 @@ def set_aside(counts: Counts, aside: Counts, threshold: float) -> None:
             aside[pair] = count
 
 
+def fetched_back(aside: Counts, threshold: float) -> Counts:
+    """The counts that are frequent again; what stays aside stays as it is, but that a negative count is doubled."""
+    counts: Counts = defaultdict(int)
+    counts.update((pair, count) for pair, count in aside.items() if count >= threshold)
+    for pair in [pair for pair, count in aside.items() if count < 0 and count < threshold]:
+        aside[pair] *= 2  # as subword-nmt does: a copy of it is added to itself
+    return counts
+
+
 class Vocabulary:
-    """Words as sequences of pieces, with the counts of neighbouring pairs and where to look for each."""
+    """Words as linked pieces in arrays, with the counts of neighbouring pairs and where to look for each."""
 
     def __init__(self, words: Iterable[tuple[str, int]]) -> None:
-        self.words: list[Word] = []
-        self.frequencies = array("q")
+        texts, frequencies = [], []
+        for text, frequency in words:
+            texts.append(text)
+            frequencies.append(frequency)
+        self.frequencies = np.array(frequencies, np.int64)
         self.counts: Counts = defaultdict(int)
-        self.places: defaultdict[Pair, array[int]] = defaultdict(lambda: array("i"))
+        self.places: defaultdict[Pair, list[Positions]] = defaultdict(list)  # where its left piece may be
         self.off: defaultdict[Pair, defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
         self.merged: set[Pair] = set()
         self.late: set[int] = set()  # words in which a pair came up after its turn
-        one: dict[str, str] = {}  # one string for each piece, however many words it is in
-        for number, (text, frequency) in enumerate(words):
-            pieces = (*text[:-1], text[-1] + "</w>")
-            word = tuple(one.setdefault(piece, piece) for piece in pieces)
-            self.words.append(word)
-            self.frequencies.append(frequency)
-            for pair in pairwise(word):
-                self.counts[pair] += frequency
-                self.places[pair].append(number)
+        self.touched: set[Pair] = set()  # pairs whose count has changed since the rare ones were set aside
+        lengths = np.array([len(text) for text in texts], np.int64)
+        self.starts = np.cumsum(lengths) - lengths
+        letters = np.frombuffer("".join(texts).encode("utf-32-le"), np.uint32).astype(np.int64)
+        letters[self.starts + lengths - 1] += FINAL
+        kinds, pieces = np.unique(letters, return_inverse=True)
+        self.names = [chr(kind) if kind < FINAL else chr(kind - FINAL) + "</w>" for kind in kinds.tolist()]
+        self.ids = {name: number for number, name in enumerate(self.names)}
+        size = len(letters)
+        self.piece = pieces.astype(np.int32)  # at each position; GONE where it was joined to the one before
+        self.word = np.repeat(np.arange(len(texts), dtype=np.int32), lengths)
+        self.before = np.arange(-1, size - 1, dtype=np.int32)
+        self.after = np.arange(1, size + 1, dtype=np.int32)
+        self.mark = np.zeros(size, np.bool_)
+        self.before[self.starts] = GONE
+        self.after[self.starts + lengths - 1] = GONE
+        self.count_pairs()
+
+    def count_pairs(self) -> None:
+        """Find all pairs of neighbours, how often they occur, and where."""
+        left = np.flatnonzero(self.after >= 0).astype(np.int32)
+        keys = self.piece[left].astype(np.int64) << 32 | self.piece[left + 1]
+        order = np.argsort(keys, kind="stable")
+        kinds, begins = np.unique(keys[order], return_index=True)
+        if not len(kinds):
+            return
+        totals = np.add.reduceat(self.frequencies[self.word[left[order]]], begins)
+        for key, total, places in zip(kinds.tolist(), totals.tolist(), np.split(left[order], begins[1:]), strict=True):
+            pair = self.names[key >> 32], self.names[key & 0xFFFFFFFF]
+            self.counts[pair] = total
+            self.places[pair].append(places)
 
     def segments(self) -> Iterator[Word | None]:
         """How applying the merges splits each word, in order; None where that has to be worked out.
@@ -122,62 +174,113 @@ class Vocabulary:
         Learning applies each merge once, in turn; applying them takes the earliest that fits, again and again.
         The two part only where a merge brings up a pair whose turn is over.
         """
-        for number, word in enumerate(self.words):
+        left = np.flatnonzero(self.piece >= 0)
+        pieces = [self.names[number] for number in self.piece[left].tolist()]
+        ends = np.cumsum(np.bincount(self.word[left], minlength=len(self.starts))).tolist()
+        for number, (start, end) in enumerate(pairwise([0, *ends])):
+            word = pieces[start:end]
             yield None if number in self.late else (*word[:-1], word[-1].removesuffix("</w>"))
 
     def merge(self, pair: Pair) -> set[Pair]:
         """Join `pair` wherever it stands. Returns the pairs that became more frequent."""
-        first, second = pair
-        joined = first + second
+        first, second = (self.ids[name] for name in pair)
+        joined = pair[0] + pair[1]
         self.merged.add(pair)
         off = self.off.pop(pair, None)
-        words, frequencies, counts, places = self.words, self.frequencies, self.counts, self.places
+        parts = self.places.pop(pair, [])
+        places = parts[0] if len(parts) == 1 else np.unique(np.concatenate([np.empty(0, np.int32), *parts]))
+        places = places[(self.piece[places] == first) & (self.after[places] >= 0)]
+        places = places[self.piece[self.after[places]] == second]
+        if first != second and not off and joined not in self.ids:
+            self.ids[joined] = len(self.names)
+            self.names.append(joined)
+            return self.merge_everywhere(pair, places)
+        if joined not in self.ids:
+            self.ids[joined] = len(self.names)
+            self.names.append(joined)
         more: set[Pair] = set()
-        numbers = set(places.pop(pair, ()))
-        if off:
-            numbers.update(off)
-        merged = self.merged
-        for number in numbers:
-            old = words[number]
-            place = position(old, first, second)
-            if place < 0 and not off:
-                continue
-            rest = old[place + 2 :]
-            if off or first == second or joined in old or position(rest, first, second) >= 0:
-                times = sum(neighbours == pair for neighbours in pairwise(old)) + (off[number] if off else 0)
-                if times > 0:
-                    self.merge_word(pair, number, more)
-                continue
-            # Nearly always: one occurrence, and nothing that could be counted twice.
-            frequency = frequencies[number]
-            words[number] = (*old[:place], joined, *rest)
-            if place:
-                counts[old[place - 1], first] -= frequency
-                before = (old[place - 1], joined)
-                counts[before] += frequency
-                places[before].append(number)
-                more.add(before)
-                if before in merged:
-                    self.late.add(number)
-            if rest:
-                counts[second, rest[0]] -= frequency
-                after = (joined, rest[0])
-                counts[after] += frequency
-                places[after].append(number)
-                more.add(after)
-                if after in merged:
-                    self.late.add(number)
+        times = defaultdict(int, off or {})
+        for number in self.word[places].tolist():
+            times[number] += 1
+        for number, count in times.items():
+            if count > 0:
+                self.merge_word(pair, number, more)
         return more
 
-    def merge_word(self, pair: Pair, number: int, more: set[Pair]) -> None:
-        """Join `pair` in one word; counts and places follow."""
+    def merge_everywhere(self, pair: Pair, places: Positions) -> set[Pair]:
+        """Join two unlike pieces, at all `places` of the first, into one that is new."""
+        piece, before, after = self.piece, self.before, self.after
         first, second = pair
         joined = first + second
-        old = self.words[number]
+        seconds = after[places]
+        lefts, rights = before[places], after[seconds]
+        weights = self.frequencies[self.word[places]]
+        has_left, has_right = lefts >= 0, rights >= 0
+        self.mark[places] = True
+        followed = self.mark[rights] & has_right  # by another occurrence
+        self.mark[places] = False
+        # The pair between two occurrences is counted with the second of them.
+        for name, weight, _ in self.grouped(lefts, weights, has_left, lefts):
+            self.less(name, first, weight)
+        for name, weight, _ in self.grouped(rights, weights, has_right & ~followed, lefts):
+            self.less(second, name, weight)
+        piece[places], piece[seconds] = self.ids[joined], GONE
+        after[places] = rights
+        before[rights[has_right]] = places[has_right]
+        more: set[Pair] = set()
+        lefts = before[places]
+        for name, weight, found in self.grouped(lefts, weights, has_left, lefts):
+            more.add(self.added((name, joined), weight, found))
+        for name, weight, found in self.grouped(rights, weights, has_right & ~followed, places):
+            more.add(self.added((joined, name), weight, found))
+        return more
+
+    def grouped(
+        self, where: Positions, weights: NDArray[np.int64], chosen: NDArray[np.bool_], places: Positions
+    ) -> Iterator[tuple[str, int, Positions]]:
+        """For each distinct piece at the `chosen` of `where`: its name, its weight, and its part of `places`."""
+        pieces, weights, places = self.piece[where[chosen]], weights[chosen], places[chosen]
+        if len(pieces) < FEW:
+            groups: dict[int, tuple[list[int], list[int]]] = {}
+            for kind, weight, place in zip(pieces.tolist(), weights.tolist(), places.tolist(), strict=True):
+                group = groups.setdefault(kind, ([], []))
+                group[0].append(weight)
+                group[1].append(place)
+            for kind, (heavy, found) in groups.items():
+                yield self.names[kind], sum(heavy), np.array(found, np.int32)
+            return
+        order = np.argsort(pieces, kind="stable")
+        pieces, places = pieces[order], places[order]
+        begins = np.flatnonzero(np.concatenate([[True], pieces[1:] != pieces[:-1]]))
+        totals = np.add.reduceat(weights[order], begins).tolist()
+        ends = [*begins[1:].tolist(), len(places)]
+        for kind, total, begin, end in zip(pieces[begins].tolist(), totals, begins.tolist(), ends, strict=True):
+            yield self.names[kind], total, places[begin:end]
+
+    def less(self, left: str, right: str, weight: int) -> None:
+        """Count fewer occurrences of a pair."""
+        self.counts[left, right] -= weight
+        self.touched.add((left, right))
+
+    def added(self, pair: Pair, weight: int, places: Positions) -> Pair:
+        """Count new occurrences of a pair."""
+        self.counts[pair] += weight
+        self.touched.add(pair)
+        self.places[pair].append(places)
+        return pair
+
+    def merge_word(self, pair: Pair, number: int, more: set[Pair]) -> None:
+        """Join `pair` in one word, with all that subword-nmt does there."""
+        first, second = pair
+        joined, frequency = first + second, int(self.frequencies[number])
+        where = self.positions(number)
+        old = [self.names[self.piece[place]] for place in where]
         new: list[str] = []
+        kept: list[int] = []  # positions of `new`
         fresh: set[int] = set()  # where in `new` the piece was made just now
         last, place = len(old) - 1, 0
         while place <= last:
+            kept.append(where[place])
             if old[place] != first or place == last or old[place + 1] != second:
                 new.append(old[place])
                 place += 1
@@ -190,42 +293,40 @@ class Vocabulary:
             if place < last - 1 and not (old[place + 2] == first and place < last - 2 and old[place + 3] == second):
                 self.gone(second, old[place + 2], number, pair)
             place += 2
-        self.words[number] = tuple(new)
+        self.relink(where, kept, new)
         for place in range(len(new)):
             if new[place] != joined:
                 continue
+            neighbours = []
             if place:
-                more.add(self.added(new[place - 1], joined, number, place in fresh or place - 1 in fresh))
+                neighbours.append((place - 1, place in fresh or place - 1 in fresh))
             if place < len(new) - 1 and new[place + 1] != joined:
-                more.add(self.added(joined, new[place + 1], number, place in fresh))
+                neighbours.append((place, place in fresh))
+            for left, real in neighbours:
+                found = (new[left], new[left + 1])
+                if found in self.merged:
+                    self.late.add(number)
+                if not real:  # it was counted before
+                    self.off[found][number] += 1
+                more.add(self.added(found, frequency, np.array([kept[left]] if real else [], np.int32)))
 
     def gone(self, left: str, right: str, number: int, merged: Pair) -> None:
         """Count one occurrence less. The merged pair itself is forgotten by now: what overlaps it falls below zero."""
-        self.counts[left, right] -= self.frequencies[number]
+        self.less(left, right, int(self.frequencies[number]))
         if (left, right) == merged:
             self.off[merged][number] -= 1
 
-    def added(self, left: str, right: str, number: int, real: bool) -> Pair:
-        """Count one more occurrence of a pair in a word; one that is not `real` was counted before."""
-        pair = (left, right)
-        if pair in self.merged:
-            self.late.add(number)
-        self.counts[pair] += self.frequencies[number]
-        if real:
-            self.places[pair].append(number)
-        else:
-            self.off[pair][number] += 1
-        return pair
+    def positions(self, number: int) -> list[int]:
+        """Where the pieces of a word are."""
+        found, place = [], int(self.starts[number])
+        while place >= 0:
+            found.append(place)
+            place = int(self.after[place])
+        return found
 
-
-def position(word: Word, first: str, second: str) -> int:
-    """Where `first` is followed by `second`; -1 if nowhere."""
-    if first not in word or second not in word:
-        return -1
-    place = word.index(first)
-    end = len(word) - 1
-    while place < end:
-        if word[place + 1] == second and word[place] == first:
-            return place
-        place += 1
-    return -1
+    def relink(self, where: list[int], kept: list[int], pieces: list[str]) -> None:
+        """Put new pieces at the positions of a word that are kept."""
+        self.piece[where] = GONE
+        self.piece[kept] = [self.ids[piece] for piece in pieces]
+        self.before[kept] = [GONE, *kept[:-1]]
+        self.after[kept] = [*kept[1:], GONE]
