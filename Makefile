@@ -2,9 +2,10 @@
 PYTHON ?= python3
 RANKS  ?= 2
 GPU    ?=
+PAIRS  ?= 50000
 BIN    := .venv/bin
 
-.PHONY: demo test setup check lock clean help
+.PHONY: demo test setup check bench lock help
 .DEFAULT_GOAL := help
 
 help:      ## this list
@@ -21,6 +22,9 @@ setup:     ## .venv with the locked packages and Horovod (GPU=1: with CUDA and N
 
 check: setup       ## ruff, mypy and the layers
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
+
+bench: setup       ## corpus preparation beside the usual tools (PAIRS=50000)
+	@$(BIN)/python bench/prepare.py --pairs $(PAIRS)
 
 lock:      ## resolve the dependencies of pyproject.toml again (needs uv)
 	@for kind in cpu gpu; do uv pip compile pyproject.toml --extra $$kind --extra dev --extra build --extra dask \
