@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -27,7 +27,7 @@ RunName = Annotated[
     str, typer.Argument(metavar="RUN", help="name of a finished run: see wmtflow runs", show_default=False)
 ]
 Overrides = Annotated[list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="change one setting")]
-Name = Annotated[Optional[str], typer.Option("--name", help="name of the run; default: the settings file's")]  # noqa: UP045
+Name = Annotated[str | None, typer.Option("--name", help="name of the run; default: the settings file's")]
 
 
 @app.command()
@@ -38,9 +38,9 @@ def run(
     start: Annotated[
         str | None, typer.Option("--from", metavar="STAGE", help="begin here; earlier stages must be in the store")
     ] = None,
-    only: Annotated[Optional[str], typer.Option("--only", metavar="STAGE", help="run this stage alone")] = None,  # noqa: UP045
+    only: Annotated[str | None, typer.Option("--only", metavar="STAGE", help="run this stage alone")] = None,
     force: Annotated[bool, typer.Option("--force", help="make the stages again even if they are in the store")] = False,
-    mirror: Annotated[Optional[Path], typer.Option("--mirror", help="folder to look for downloads in first")] = None,  # noqa: UP045
+    mirror: Annotated[Path | None, typer.Option("--mirror", help="folder to look for downloads in first")] = None,
 ) -> None:
     """Run an experiment: what is in the store is reused, the rest is done."""
     if start and only:
@@ -87,7 +87,7 @@ def list_runs() -> None:
 @app.command()
 def translate(
     run_name: RunName,
-    beam: Annotated[Optional[int], typer.Option(help="hypotheses kept; default: as the run was scored")] = None,  # noqa: UP045
+    beam: Annotated[int | None, typer.Option(help="hypotheses kept; default: as the run was scored")] = None,
 ) -> None:
     """Translate the lines of standard input to standard output."""
     from nmt.corpus.text import chunks
@@ -106,7 +106,7 @@ def translate(
 @app.command()
 def score(
     run_name: RunName,
-    test_set: Annotated[Optional[str], typer.Option(help="a test set of sacreBLEU's, such as wmt14/full")] = None,  # noqa: UP045
+    test_set: Annotated[str | None, typer.Option(help="a test set of sacreBLEU's, such as wmt14/full")] = None,
     files: Annotated[tuple[Path, Path] | None, typer.Option(metavar="SOURCE TARGET", help="two parallel files")] = None,
 ) -> None:
     """Show a run's scores, or score its model on another test set."""

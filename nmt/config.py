@@ -199,9 +199,11 @@ class TrainSettings(Settings):
     log_every: int = speed(100, "steps between lines of progress", ge=1)
 
     @model_validator(mode="after")
-    def _heads_divide_width(self) -> TrainSettings:
+    def _sizes_agree(self) -> TrainSettings:
         if self.width % self.heads or self.width % 2:
             raise ValueError(f"width {self.width} must be even and a multiple of heads ({self.heads})")
+        if self.average > self.keep:
+            raise ValueError(f"average {self.average} is over keep {self.keep}: only kept checkpoints can be averaged")
         return self
 
 
