@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +13,7 @@ import typer
 from nmt import runs
 from nmt.config import StageName, data_folder, load
 from nmt.errors import RequestError, WmtflowError, choices
-from nmt.store.plan import ORDER, keys, plan
+from nmt.store.plan import ORDER, plan, require_earlier
 from nmt.store.store import Store
 
 app = typer.Typer(
@@ -47,7 +48,11 @@ def run(
         raise RequestError("--from and --only exclude each other")
     changes = [*(overrides or []), *([f"download.mirror={mirror}"] if mirror else [])]
     first, alone = stage_name(start), stage_name(only)
-    keys(load(config, changes, name))  # a wrong request ends here, before Prefect is started
+    # A wrong request ends here, before Prefect is started.
+    chosen = load(config, changes, name)
+    require_earlier(plan(chosen, Store(data_folder() / "store"), runs.previous_keys(chosen.name)), alone or first)
+    # Prefect passes SIGTERM on when it has dealt with it: leave by the door, so that its server is stopped too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     os.environ.setdefault(
         "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "120"
     )  # its default is short for a busy machine
@@ -87,7 +92,9 @@ def list_runs() -> None:
 @app.command()
 def translate(
     run_name: RunName,
-    beam: Annotated[int | None, typer.Option(help="hypotheses kept; default: as the run was scored")] = None,
+    beam: Annotated[
+        int | None, typer.Option(min=1, max=64, help="hypotheses kept; default: as the run was scored")
+    ] = None,
 ) -> None:
     """Translate the lines of standard input to standard output."""
     from nmt.corpus.text import chunks
@@ -111,6 +118,8 @@ def score(
 ) -> None:
     """Show a run's scores, or score its model on another test set."""
     result = runs.read(run_name)
+    if test_set and files:
+        raise RequestError("--test-set and --files exclude each other")
     if test_set is None and files is None:
         show_scores("test", result.bleu, result.signature, result.chrf)
         return

@@ -15,7 +15,7 @@ class Explained(logging.Filter):
         error = record.exc_info[1] if record.exc_info else None
         if isinstance(error, WmtflowError):
             return False
-        return not (record.levelno >= logging.ERROR and record.getMessage().startswith("Finished in state"))
+        return not record.getMessage().startswith("Finished in state Failed")
 
 
 def use() -> None:

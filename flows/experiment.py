@@ -11,10 +11,9 @@ from pydantic import Field
 from nmt import config as settings
 from nmt import runs
 from nmt.config import StageName
-from nmt.errors import RequestError
 from nmt.runs import Result, StageResult
 from nmt.store.manifest import Manifest
-from nmt.store.plan import ORDER, Planned, plan
+from nmt.store.plan import ORDER, Planned, plan, require_earlier
 from tasks.clean import clean
 from tasks.download import download
 from tasks.learn_bpe import learn_bpe
@@ -92,14 +91,3 @@ class Timer:
 def forced(start: StageName | None, only: StageName | None) -> list[StageName]:
     """The stages that `force` makes again: the only one, or all from the first on."""
     return [only] if only else list(ORDER[ORDER.index(start or "download") :])
-
-
-def require_earlier(planned: list[Planned], first: StageName | None) -> None:
-    """Refuse to start in the middle when something before it is missing."""
-    if first is None or first == "preflight":
-        return
-    names = [item.key.stage for item in planned]
-    missing = [item for item in planned[: names.index(first)] if not item.cached]
-    if missing:
-        told = ", ".join(f"{item.key.stage} ({item.reason})" for item in missing)
-        raise RequestError(f"cannot begin at {first}: not in the store: {told}. Begin at {missing[0].key.stage}.")

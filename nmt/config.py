@@ -235,10 +235,12 @@ class ClusterSettings(Settings):
 class Experiment(Settings):
     """All of an experiment."""
 
-    name: str = Field("experiment", pattern=r"^[a-z0-9][a-z0-9._-]*$", description="names data/runs/<name>")
+    name: str = Field(
+        "experiment", pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=100, description="names data/runs/<name>"
+    )
     source: str = Field("en", pattern=r"^[a-z]{2,3}$", description="language translated from")
     target: str = Field("de", pattern=r"^[a-z]{2,3}$", description="language translated into")
-    seed: int = Field(1, ge=0, description="of the built-in corpus, the shuffle, and the training")
+    seed: int = Field(1, ge=0, lt=2**31, description="of the built-in corpus, the shuffle, and the training")
     cluster: ClusterSettings = ClusterSettings()
     preflight: PreflightSettings = PreflightSettings()
     download: DownloadSettings = DownloadSettings()

@@ -60,7 +60,7 @@ class Fetcher:
                 return location, self.download(location)
             except DownloadError as error:
                 failures.append(str(error))
-        advice = "Run again to go on, or put the file into a folder and pass --mirror FOLDER."
+        advice = "Run again to go on, or put the file into a folder and set WMTFLOW_MIRROR=FOLDER."
         raise DownloadError(f"{alternatives[0].name} could not be had. " + " ".join(failures) + " " + advice)
 
     def find(self, location: Location) -> Path | None:

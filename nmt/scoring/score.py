@@ -9,6 +9,7 @@ from typing import Any
 from nmt.config import Experiment
 from nmt.corpus.text import read_pairs
 from nmt.decoding.translate import Translator
+from nmt.errors import CorpusError
 from nmt.progress import progress
 from nmt.scoring.metrics import Scores, score
 
@@ -31,6 +32,8 @@ def score_model(experiment: Experiment, model: Path, corpus: Path, out: Path) ->
 def score_files(translator: Translator, source: Path, target: Path, name: str) -> tuple[Scores, list[str]]:
     """Translate `source` and score against `target`; returns the scores and the translations."""
     pairs = list(read_pairs(source, target))
+    if not pairs:
+        raise CorpusError(f"{source} and {target} are empty: there is nothing to score")
     with progress(f"translate {name}", len(pairs), "sentences") as advance:
         outputs = [output.text for output in translator([text for text, _ in pairs], advance)]
     return score(outputs, [reference for _, reference in pairs]), outputs

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config import CONFIGS, Experiment, StageName
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, RequestError
 from nmt.store.code import digests
 from nmt.store.manifest import Key, Manifest, record, short_digest, version
 from nmt.store.store import Store
@@ -49,6 +49,7 @@ STAGES = (
     ),
 )
 BY_NAME = {stage.name: stage for stage in STAGES}
+SHOWN = 4  # differences told for a stage
 ORDER: tuple[StageName, ...] = ("preflight", *(stage.name for stage in STAGES))
 
 
@@ -92,6 +93,17 @@ def plan(experiment: Experiment, store: Store, previous: dict[str, str], thoroug
     return planned
 
 
+def require_earlier(planned: list[Planned], first: StageName | None) -> None:
+    """Refuse to start in the middle when something before it is missing."""
+    if first is None or first == "preflight":
+        return
+    names = [item.key.stage for item in planned]
+    missing = [item for item in planned[: names.index(first)] if not item.cached]
+    if missing:
+        told = ", ".join(f"{item.key.stage} ({item.reason})" for item in missing)
+        raise RequestError(f"cannot begin at {first}: not in the store: {told}. Begin at {missing[0].key.stage}.")
+
+
 def why_new(key: Key, store: Store, previous: dict[str, str]) -> str:
     """Why there is no output for `key` yet, told as the difference from the one before."""
     if previous.get(key.stage) == key.digest:
@@ -106,6 +118,8 @@ def why_new(key: Key, store: Store, previous: dict[str, str]) -> str:
     inputs = [name for name, value in key.inputs.items() if before.inputs.get(name) != value]
     if not parts and inputs:
         return "after " + ", ".join(inputs)
+    if len(parts) > SHOWN:  # most likely another experiment altogether
+        parts[SHOWN:] = [f"and {len(parts) - SHOWN} more"]
     return "; ".join(parts) or "its output was removed"
 
 

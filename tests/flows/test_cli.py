@@ -78,3 +78,21 @@ def test_bad_requests(wmtflow, words, says):
     assert done.returncode == 2
     assert says in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["run", "demo", "--set", "seed=99999999999999999999999"], "seed: input should be less than 2147483648"),
+        (["status", "demo", "--name", "a" * 300], "name: string should have at most 100 characters"),
+        (["run", "demo", "--from", "train"], "cannot begin at train: not in the store: download (never run)"),
+        (["run", "demo", "--set", "train.average=9"], "average 9 is over keep 6"),
+        (["translate", "x", "--beam", "-1"], "greater than or equal to 1"),
+    ],
+)
+def test_what_can_be_known_beforehand_is_refused_before_prefect_starts(wmtflow, tmp_path, words, says):
+    done = wmtflow(*words)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr and "Starting temporary server" not in done.stderr
+    assert not (tmp_path / "data").exists()

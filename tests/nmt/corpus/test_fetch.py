@@ -321,7 +321,7 @@ def test_a_busy_server_is_given_up_with_one_error_and_advice(server: Server, tmp
     server.manners = ["503"]
     with pytest.raises(DownloadError) as caught:
         get(server, tmp_path)
-    for told in ("text.tgz", server.url(), "the server answered 503", "Run again", "--mirror"):
+    for told in ("text.tgz", server.url(), "the server answered 503", "Run again", "WMTFLOW_MIRROR"):
         assert told in str(caught.value)
     assert len(server.ranges) == TRIES
 

@@ -93,9 +93,9 @@ def test_keys_are_the_same_every_time():
     assert keys(Experiment()) == keys(Experiment())
 
 
-@pytest.mark.parametrize("setting", ["steps", "keep", "average"])
-def test_what_merely_extends_a_training_keeps_its_work_folder(setting: str):
-    before, after = Experiment(), experiment(train={setting: 3})
+@pytest.mark.parametrize(("setting", "value"), [("steps", 3), ("keep", 9), ("average", 3)])
+def test_what_merely_extends_a_training_keeps_its_work_folder(setting: str, value: int):
+    before, after = Experiment(), experiment(train={setting: value})
     assert "train" in changed(before, after)
     assert work_folder(keys(before)["train"]) == work_folder(keys(after)["train"])
 
