@@ -14,8 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import islice
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +23,13 @@ from numpy.typing import NDArray
 
 from nmt.config import ShuffleSettings
 from nmt.corpus.blocks import Block, Workers, paired
-from nmt.corpus.bpe import END, REMEMBERED, UNKNOWN, Segmenter, read_vocabulary
+from nmt.corpus.bpe import END, UNKNOWN, Segmenter, read_vocabulary
 from nmt.corpus.text import read_lines
 from nmt.errors import CorpusError
 from nmt.progress import progress
 
 SIDES = ("source", "target")
+NEWLINE = "\n"  # no word can be this
 GATHERED = 200_000  # sentences put in order at once
 
 Array = NDArray[Any]
@@ -64,34 +64,70 @@ class Encoder:
         self.pieces = read_vocabulary(bpe / "vocabulary.tsv")
         self.ids = {piece: number for number, piece in enumerate(self.pieces)}
         self.unknown, self.end = self.ids[UNKNOWN], self.ids[END]
-        self.words = WordIds(self, Segmenter(bpe / "codes", self.pieces))
 
     @property
     def dtype(self) -> type[np.uint16] | type[np.uint32]:
         """The smallest type that holds every id."""
         return np.uint16 if len(self.pieces) <= 2**16 else np.uint32
 
-    def __call__(self, line: str) -> list[int]:
-        """The ids of a line of tokens, closed by </s>."""
-        words = self.words
-        return [number for word in line.split(" ") if word for number in words[word]] + [self.end]
+    @cached_property
+    def words(self) -> Words:
+        """The ids of every word of the training text; read when the first line is encoded."""
+        return Words(self)
+
+    def __call__(self, lines: list[str]) -> tuple[Array, NDArray[np.int64]]:
+        """The ids of some lines of tokens, one line after the other, each closed by </s>; and how many each has."""
+        text = f" {NEWLINE} ".join([*lines, ""])  # a line's end is a word of its own, whose id is that of </s>
+        words = np.fromiter(map(self.words.__getitem__, text.split(" ")), np.int64)
+        flat, starts = self.words.arrays()
+        sizes = starts[words + 1] - starts[words]
+        ends = np.cumsum(sizes)
+        # Id k of the result belongs to word i and is number k - ends[i] + sizes[i] of that word's.
+        ids = flat[np.repeat(starts[words + 1] - ends, sizes) + np.arange(ends[-1])]
+        return ids, np.diff(ends[words == self.words[NEWLINE]], prepend=0)
 
 
-class WordIds(dict[str, tuple[int, ...]]):
-    """Word → the ids of its pieces; frequent words are looked up once."""
+class Words(dict[str, int]):
+    """Word → its number in arrays that hold the ids of all words, so that a line is encoded without a loop."""
 
-    def __init__(self, encoder: Encoder, segmenter: Segmenter) -> None:
-        self.encoder, self.segmenter = encoder, segmenter
-        for line in islice(read_lines(encoder.bpe / "words.tsv"), REMEMBERED):  # most frequent first
-            word, _, pieces = line.split("\t")
-            self[word] = tuple(map(encoder.ids.__getitem__, pieces.split(" ")))
+    def __init__(self, encoder: Encoder) -> None:
+        self.encoder = encoder
+        sizes, pieces = list[int](), list[str]()
+        for number, line in enumerate(read_lines(encoder.bpe / "words.tsv")):
+            word, _, segments = line.split("\t")
+            self[word] = number
+            sizes.append(segments.count(" ") + 1)
+            pieces.append(segments)
+        found = " ".join(pieces).split(" ") if pieces else []
+        self.flat = np.fromiter(map(encoder.ids.__getitem__, found), encoder.dtype)
+        self.starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)])
+        self.new: list[list[int]] = []  # the ids of words met since
+        self.add("", [])
+        self.add(NEWLINE, [encoder.end])
 
-    def __missing__(self, word: str) -> tuple[int, ...]:
+    def add(self, word: str, ids: list[int]) -> int:
+        """Remember a word; returns its number."""
+        self[word] = number = len(self)
+        self.new.append(ids)
+        return number
+
+    def __missing__(self, word: str) -> int:
         ids, unknown = self.encoder.ids, self.encoder.unknown
-        found = tuple(ids.get(piece, unknown) for piece in self.segmenter.word(word))
-        if len(self) < REMEMBERED:
-            self[word] = found
-        return found
+        return self.add(word, [ids.get(piece, unknown) for piece in self.segmenter.word(word)])
+
+    @cached_property
+    def segmenter(self) -> Segmenter:
+        """For words that the training text does not have."""
+        return Segmenter(self.encoder.bpe / "codes", self.encoder.pieces)
+
+    def arrays(self) -> tuple[Array, NDArray[np.int64]]:
+        """The ids of all words, one word after the other, and where each begins and the last ends."""
+        if self.new:
+            added = np.array([number for ids in self.new for number in ids], self.encoder.dtype)
+            ends = self.starts[-1] + np.cumsum([len(ids) for ids in self.new])
+            self.flat, self.starts = np.concatenate([self.flat, added]), np.concatenate([self.starts, ends])
+            self.new = []
+        return self.flat, self.starts
 
 
 @dataclass(frozen=True)
@@ -147,24 +183,18 @@ def encode(
 
 def encode_block(source: Block, target: Block, bpe: Path, most: int | None) -> EncodedBlock:
     """The ids of one block of pairs, without those that have more than `most` pieces on a side."""
-    encode_line = encoder_of(bpe)
-    ids: tuple[list[int], list[int]] = ([], [])
-    lengths: tuple[list[int], list[int]] = ([], [])
-    lines = []
-    pairs = zip(source.text(), target.text(), strict=True)
-    for number, sides in enumerate((encode_line(left), encode_line(right)) for left, right in pairs):
-        if most is not None and max(len(sides[0]), len(sides[1])) > most + 1:
-            continue
-        lines.append(number)
-        for found, total, length in zip(sides, ids, lengths, strict=True):
-            total.extend(found)
-            length.append(len(found))
+    encoder = encoder_of(bpe)
+    sides = [encoder(source.text()), encoder(target.text())]
+    keep = np.ones(source.lines, np.bool_)
+    if most is not None:
+        keep = (sides[0][1] <= most + 1) & (sides[1][1] <= most + 1)  # </s> does not count
+    (left, left_sizes), (right, right_sizes) = ((ids[np.repeat(keep, sizes)], sizes[keep]) for ids, sizes in sides)
     return EncodedBlock(
-        (np.array(ids[0], encode_line.dtype), np.array(ids[1], encode_line.dtype)),
-        (np.array(lengths[0], np.int32), np.array(lengths[1], np.int32)),
-        np.array(lines, np.int64),
+        (left, right),
+        (left_sizes.astype(np.int32), right_sizes.astype(np.int32)),
+        np.flatnonzero(keep),
         source.lines,
-        sum(side.count(encode_line.unknown) for side in ids),
+        sum(int(np.count_nonzero(side == encoder.unknown)) for side in (left, right)),
     )
 
 

@@ -66,7 +66,8 @@ def learn_merges(
             break
         found.append(best)
         for pair in vocabulary.merge(best):
-            heapq.heappush(heap, (-counts[pair], Latest(pair)))
+            if counts[pair] >= threshold:  # below it, a pair's turn comes only when all counts are looked through again
+                heapq.heappush(heap, (-counts[pair], Latest(pair)))
         counts[best] = 0
         vocabulary.touched.add(best)
         if number == 0:
@@ -141,11 +142,13 @@ class Vocabulary:
         self.starts = np.cumsum(lengths) - lengths
         letters = np.frombuffer("".join(texts).encode("utf-32-le"), np.uint32).astype(np.int64)
         letters[self.starts + lengths - 1] += FINAL
-        kinds, pieces = np.unique(letters, return_inverse=True)
-        self.names = [chr(kind) if kind < FINAL else chr(kind - FINAL) + "</w>" for kind in kinds.tolist()]
+        seen = np.zeros(2 * FINAL, np.bool_)
+        seen[letters] = True
+        kinds = np.flatnonzero(seen).tolist()
+        self.names = [chr(kind) if kind < FINAL else chr(kind - FINAL) + "</w>" for kind in kinds]
         self.ids = {name: number for number, name in enumerate(self.names)}
         size = len(letters)
-        self.piece = pieces.astype(np.int32)  # at each position; GONE where it was joined to the one before
+        self.piece = (np.cumsum(seen, dtype=np.int32) - 1)[letters]  # at each position; GONE where it was joined to the one before
         self.word = np.repeat(np.arange(len(texts), dtype=np.int32), lengths)
         self.before = np.arange(-1, size - 1, dtype=np.int32)
         self.after = np.arange(1, size + 1, dtype=np.int32)
@@ -157,14 +160,16 @@ class Vocabulary:
     def count_pairs(self) -> None:
         """Find all pairs of neighbours, how often they occur, and where."""
         left = np.flatnonzero(self.after >= 0).astype(np.int32)
-        keys = self.piece[left].astype(np.int64) << 32 | self.piece[left + 1]
-        order = np.argsort(keys, kind="stable")
-        kinds, begins = np.unique(keys[order], return_index=True)
-        if not len(kinds):
+        if not len(left):
             return
-        totals = np.add.reduceat(self.frequencies[self.word[left[order]]], begins)
-        for key, total, places in zip(kinds.tolist(), totals.tolist(), np.split(left[order], begins[1:]), strict=True):
-            pair = self.names[key >> 32], self.names[key & 0xFFFFFFFF]
+        small = np.uint16 if len(self.names) < 2**16 else np.uint32  # numpy sorts 16 bits in linear time
+        order = np.lexsort((self.piece[left + 1].astype(small), self.piece[left].astype(small)))
+        left = left[order]
+        pairs = self.piece[left], self.piece[left + 1]
+        begins = np.flatnonzero(np.append(True, (np.diff(pairs[0]) != 0) | (np.diff(pairs[1]) != 0)))
+        totals = np.add.reduceat(self.frequencies[self.word[left]], begins).tolist()
+        for begin, total, places in zip(begins.tolist(), totals, np.split(left, begins[1:]), strict=True):
+            pair = self.names[pairs[0][begin]], self.names[pairs[1][begin]]
             self.counts[pair] = total
             self.places[pair].append(places)
 

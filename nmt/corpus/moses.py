@@ -8,14 +8,17 @@ space-separated chunk depends on that chunk alone, and the exceptions are few:
   an apostrophe at the very edge of a line has nothing beside it.
 
 So sacremoses is asked once about each chunk in each of those contexts and the answers are remembered;
-lines of the second kind are given to it whole. A chunk of nothing but letters and digits, with a comma after
-it or not, needs no asking. A test compares every line with sacremoses.
+lines of the second kind are given to it whole. A chunk of nothing but letters and digits stays as it is and is
+never looked at. A test compares every line with sacremoses.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 
+import numpy as np
+from numpy.typing import NDArray
 from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
 
 from nmt.config import TokenizeSettings
@@ -25,7 +28,10 @@ JUNK = re.compile(r"[\000-\037]")
 REMEMBERED = 600_000  # chunks; some 120 MB
 TOGETHER = 100  # chunks in one question: a line has a price of its own
 APART = "\ue000"  # stands between them: of no language's letters, so it is a token of its own and touches nothing
-DIGITS = frozenset("0123456789")
+BEFORE_SMALL, BEFORE_DIGIT = "\ue001", "\ue002"  # put after a final full stop when such a letter is next
+STAND_INS = {BEFORE_SMALL: "x", BEFORE_DIGIT: "0"}
+BETWEEN = " \n "  # two lines
+MARKS = (APART, BEFORE_SMALL, BEFORE_DIGIT, "MULTI")  # the last is sacremoses' own, for several dots
 
 
 class Tokenizer:
@@ -35,13 +41,18 @@ class Tokenizer:
         self.settings = settings
         self.moses = MosesTokenizer(lang=language)
         self.normalizer = MosesPunctNormalizer(lang=language) if settings.normalize_punctuation else None
-        self.small_letters = frozenset(self.moses.IsLower)
         letters = frozenset(self.moses.IsAlpha)
         # The same answers as its own, which make a set of some thousand characters at every question.
-        self.moses.islower = self.small_letters.issuperset
+        self.moses.islower = frozenset(self.moses.IsLower).issuperset
         self.moses.isanyalpha = lambda text: not letters.isdisjoint(text)
-        self.plain = re.compile(f"[{self.moses.IsAlnum}]+(,?)")
-        self.known: dict[str, str] = {}  # chunk, with a stand-in for what follows a final full stop → tokens
+        self.special = np.ones(sys.maxunicode + 1, np.bool_)  # by code: all but spaces, letters and digits
+        self.special[[ord(character) for character in " \n" + self.moses.IsAlnum]] = False
+        self.with_comma = re.compile(f"[{self.moses.IsAlnum}]+,")
+        self.after = [
+            (re.compile(rf"\. (?=[{self.moses.IsLower}])"), BEFORE_SMALL),
+            (re.compile(r"\. (?=[0-9])"), BEFORE_DIGIT),
+        ]
+        self.known: dict[str, str] = {}  # chunk, with a mark for what follows a final full stop → tokens
 
     def __call__(self, line: str) -> str:
         """The tokens of a line."""
@@ -52,45 +63,47 @@ class Tokenizer:
         if self.normalizer:
             lines = [self.normalizer.normalize(line) for line in lines]
         texts = [line if is_tidy(line) else tidy(line) for line in lines]
-        split = [None if must_be_whole(text) else self.chunks(text) for text in texts]
-        self.learn({chunk for chunks in split if chunks for chunk in chunks} - self.known.keys())
-        known = self.known
-        found = [
-            self.ask(text) if chunks is None else " ".join([known[chunk] for chunk in chunks])
-            for text, chunks in zip(texts, split, strict=True)
-        ]
-        if len(known) > REMEMBERED:
-            known.clear()  # the frequent ones are soon back
+        marked = has_marks("\n".join(texts))  # hardly ever, so one look at all lines will do
+        whole = [n for n, text in enumerate(texts) if must_be_whole(text) or (marked and has_marks(text))]
+        answers = [self.ask(texts[number]) for number in whole]
+        for number in whole:
+            texts[number] = ""
+        found = self.chunk_by_chunk(texts)
+        for number, tokens in zip(whole, answers, strict=True):
+            found[number] = tokens
         return [tokens.lower() for tokens in found] if self.settings.lowercase else found
 
-    def chunks(self, text: str) -> list[str]:
-        """The chunks of a line, each that ends in a full stop with a stand-in for what follows it."""
-        chunks = text.split(" ")
-        if ". " in text:
-            for place, following in enumerate(chunks[1:]):
-                if chunks[place].endswith("."):
-                    chunks[place] += self.after(following)
-        return chunks
-
-    def after(self, following: str) -> str:
-        """A stand-in for the chunk after a full stop: all that counts is how it begins."""
-        return " x" if following[0] in self.small_letters else " 0" if following[0] in DIGITS else ""
+    def chunk_by_chunk(self, texts: list[str]) -> list[str]:
+        """The tokens of lines that have no mark of ours in them. Only chunks with a special character change."""
+        text = BETWEEN.join(texts)
+        for following, mark in self.after:
+            text = following.sub(f".{mark} ", text)
+        begins, ends = special_chunks(text, self.special)
+        chunks = [text[begin:end] for begin, end in zip(begins, ends, strict=True)]
+        self.learn(set(chunks) - self.known.keys())
+        parts = list[str]()
+        done = 0
+        for begin, end, chunk in zip(begins, ends, chunks, strict=True):
+            parts += (text[done:begin], self.known[chunk])
+            done = end
+        if len(self.known) > REMEMBERED:
+            self.known.clear()  # the frequent ones are soon back
+        return "".join([*parts, text[done:]]).split(BETWEEN)
 
     def learn(self, chunks: set[str]) -> None:
         """Ask sacremoses about new chunks, many in one line, and remember what it says."""
         asked = []
         for chunk in sorted(chunks):
-            plain = self.plain.fullmatch(chunk)
-            if plain is None or "MULTI" in chunk:  # sacremoses' own mark for several dots
-                asked.append(chunk)
+            if self.with_comma.fullmatch(chunk):
+                self.known[chunk] = chunk[:-1] + " ,"
             else:
-                self.known[chunk] = chunk[:-1] + " ," if plain[1] else chunk
+                asked.append(chunk)
         for start in range(0, len(asked), TOGETHER):
             some = asked[start : start + TOGETHER]
-            answers = self.ask(f" {APART} ".join(["X", *some, "X"])).split(f" {APART} ")[1:-1]
+            questions = (chunk[:-1] + " " + STAND_INS[chunk[-1]] if chunk[-1] in STAND_INS else chunk for chunk in some)
+            answers = self.ask(f" {APART} ".join(["X", *questions, "X"])).split(f" {APART} ")[1:-1]
             for chunk, tokens in zip(some, answers, strict=True):
-                stand_in = chunk.partition(" ")[2]
-                self.known[chunk] = tokens[: -len(stand_in) - 1] if stand_in else tokens
+                self.known[chunk] = tokens[:-2] if chunk[-1] in STAND_INS else tokens
 
     def ask(self, text: str) -> str:
         """sacremoses itself."""
@@ -115,7 +128,21 @@ def tidy(line: str) -> str:
 
 def must_be_whole(text: str) -> bool:
     """Whether a line's chunks cannot be told apart: see above."""
-    return not text or text[0] in ",'" or text[-1] == "'" or "' '" in text or APART in text
+    return not text or text[0] in ",'" or text[-1] == "'" or "' '" in text
+
+
+def has_marks(text: str) -> bool:
+    """Whether something stands in the text that we, or sacremoses, would take for a mark."""
+    return any(mark in text for mark in MARKS)
+
+
+def special_chunks(text: str, special: NDArray[np.bool_]) -> tuple[list[int], list[int]]:
+    """Where the chunks begin and end that have at least one special character."""
+    codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
+    ends = np.append(np.flatnonzero(codes == ord(" ")), len(codes))
+    begins = np.concatenate([[0], ends[:-1] + 1])
+    chosen = np.unique(np.searchsorted(ends, np.flatnonzero(special[codes])))
+    return begins[chosen].tolist(), ends[chosen].tolist()
 
 
 class Detokenizer:

@@ -38,7 +38,7 @@ def tokenize_block(block: Block, language: str, settings: TokenizeSettings) -> t
     return text.encode(), len(done), text.count(" ") + sum(map(bool, done))
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=1)
 def tokenizer(language: str, settings: str) -> Tokenizer:
-    """A language's tokenizer; each process makes it once and keeps what it has learnt."""
+    """A language's tokenizer; a process keeps it, and what it has learnt, until the next language."""
     return Tokenizer(language, TokenizeSettings.model_validate_json(settings))

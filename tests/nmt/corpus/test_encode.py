@@ -40,6 +40,12 @@ def files(folder: Path, split: str = "train") -> tuple[Path, Path]:
     return folder / f"{split}.en", folder / f"{split}.de"
 
 
+def ids_of(encoder: Encoder, line: str) -> list[int]:
+    ids, (size,) = encoder([line])
+    assert size == len(ids)
+    return ids.tolist()
+
+
 def decoded(encoder: Encoder, ids: np.ndarray) -> str:
     """Ids as text, without the closing </s>."""
     assert encoder.pieces[ids[-1]] == END and encoder.end not in ids[:-1]
@@ -57,22 +63,32 @@ def content(folder: Path) -> dict[str, bytes]:
 def test_ids_spell_the_line_again(folder: Path, encoder: Encoder):
     for path in (*files(folder), *files(folder, "dev")):
         for line in read_lines(path):
-            ids = np.array(encoder(line))
+            ids = np.array(ids_of(encoder, line))
             assert encoder.unknown not in ids
             assert decoded(encoder, ids) == line
 
 
 @given(st.text(st.sampled_from("aeinrst ."), max_size=30))
 def test_any_words_in_known_letters_can_be_encoded(encoder: Encoder, text: str):
-    ids = np.array(encoder(text))
+    ids = np.array(ids_of(encoder, text))
     assert decoded(encoder, ids) == " ".join(text.split())
 
 
+@given(st.lists(st.text(st.sampled_from("aeinrst ☃"), max_size=12), min_size=1, max_size=9))
+def test_lines_are_encoded_together_as_each_alone(folder: Path, texts: list[str]):
+    ids, sizes = Encoder(folder)(texts)
+    ends = np.cumsum(sizes).tolist()
+    alone = Encoder(folder)
+    assert [ids[end - size : end].tolist() for end, size in zip(ends, sizes, strict=True)] == [
+        ids_of(alone, text) for text in texts
+    ]
+
+
 def test_a_letter_never_seen_is_unknown_and_the_rest_of_the_line_is_not(encoder: Encoder):
-    ids = encoder("the ☃ house")
+    ids = ids_of(encoder, "the ☃ house")
     assert [encoder.pieces[number] for number in ids].count(UNKNOWN) == 1
-    assert encoder("☃") == [encoder.unknown, encoder.end]
-    assert encoder("") == [encoder.end]
+    assert ids_of(encoder, "☃") == [encoder.unknown, encoder.end]
+    assert ids_of(encoder, "") == [encoder.end]
 
 
 def test_training_pairs_are_shuffled_together_and_none_is_lost(folder: Path, encoder: Encoder, tmp_path: Path):
@@ -111,11 +127,11 @@ def test_the_order_of_seed_1_is_what_it_has_always_been(encoder: Encoder, tmp_pa
 def test_counts_are_of_pieces_without_the_ends(folder: Path, encoder: Encoder, tmp_path: Path):
     counts = encode("train", files(folder), encoder, tmp_path, 1, SETTINGS)
     for side, path in zip(("source", "target"), files(folder), strict=True):
-        assert counts[f"{side}_pieces"] == sum(len(encoder(line)) - 1 for line in read_lines(path))
+        assert counts[f"{side}_pieces"] == sum(len(ids_of(encoder, line)) - 1 for line in read_lines(path))
 
 
 def test_training_pairs_over_max_pieces_are_left_out_and_counted(folder: Path, encoder: Encoder, tmp_path: Path):
-    lengths = [max(len(encoder(side)) - 1 for side in pair) for pair in read_pairs(*files(folder))]
+    lengths = [max(len(ids_of(encoder, side)) - 1 for side in pair) for pair in read_pairs(*files(folder))]
     limit = int(np.median(lengths))
     counts = encode("train", files(folder), encoder, tmp_path, 1, ShuffleSettings(max_pieces=limit))
     expected = [number for number, length in enumerate(lengths) if length <= limit]
@@ -147,7 +163,7 @@ def test_ids_take_two_bytes_while_they_fit(folder: Path, tmp_path: Path, size: i
     for name in ("codes", "words.tsv"):
         (tmp_path / name).write_bytes((folder / name).read_bytes())
     encoder = Encoder(tmp_path)
-    assert encoder("☃") == [size - 1, encoder.end]
+    assert ids_of(encoder, "☃") == [size - 1, encoder.end]
     for side in ("en", "de"):
         (tmp_path / f"train.{side}").write_text("☃\na\n", encoding="utf-8")
     encode("train", files(tmp_path), encoder, tmp_path, None, SETTINGS)
