@@ -39,16 +39,15 @@ class Block:
     end: int
     lines: int
 
-    def read(self) -> list[bytes]:
-        """The lines, without their newlines."""
+    def read(self) -> bytes:
+        """The lines as they stand in the file, without the last newline."""
         with self.path.open("rb") as file:
             file.seek(self.start)
-            content = file.read(self.end - self.start)
-        return content.removesuffix(b"\n").split(b"\n") if content else []
+            return file.read(self.end - self.start).removesuffix(b"\n")
 
     def text(self) -> list[str]:
         """The lines as text; what is not UTF-8 becomes U+FFFD."""
-        return [line.decode("utf-8", errors="replace") for line in self.read()]
+        return self.read().decode("utf-8", errors="replace").split("\n") if self.lines else []
 
 
 def blocks(path: Path, lines: int = LINES) -> list[Block]:

@@ -20,14 +20,15 @@ from subword_nmt.apply_bpe import BPE
 from nmt.config import LearnBpeSettings
 from nmt.corpus.blocks import Block, Workers, blocks
 from nmt.corpus.merges import Vocabulary, Word, learn_merges
-from nmt.corpus.text import read_lines
+from nmt.corpus.text import chunks, read_lines
 from nmt.errors import CorpusError
 from nmt.progress import progress
 
 PAD, UNKNOWN, BEGIN, END = "<pad>", "<unk>", "<s>", "</s>"
 SPECIALS = (PAD, UNKNOWN, BEGIN, END)
 CONTINUES = "@@"  # ends a piece that the next one continues
-COUNTED = 50_000  # lines counted at once: the more, the fewer tables have to be added up
+COUNTED = 250_000  # lines in one table of counts: the more, the fewer tables have to be added up
+SPLIT = 20_000  # lines whose words are in memory at once
 REMEMBERED = 500_000  # words whose pieces are kept; some 100 MB
 
 
@@ -79,18 +80,18 @@ def count_words(files: list[Path], out: Path, settings: LearnBpeSettings) -> int
         raise CorpusError("the training text holds no word of two letters or more, so there is nothing to merge")
     # On disk, so that the table is not in memory while merges are learnt.
     with out.open("w", encoding="utf-8", newline="\n") as file:
-        file.writelines(
-            f"{word}\t{count}\n" for word, count in sorted(words.items(), key=lambda item: (-item[1], item[0]))
-        )
+        ranked = sorted(sorted(words), key=words.__getitem__, reverse=True)  # of equally frequent ones, A before B
+        file.writelines(f"{word}\t{words[word]}\n" for word in ranked)
     return len(words)
 
 
 def count_block(block: Block) -> tuple[Counter[str], int]:
     """The words of a block and how often each occurs; and the number of lines."""
-    lines = block.text()
-    words = Counter(" ".join(lines).split(" "))
+    words: Counter[str] = Counter()
+    for some in chunks(block.text(), SPLIT):
+        words.update(" ".join(some).split(" "))
     del words[""]
-    return words, len(lines)
+    return words, block.lines
 
 
 def read_counts(path: Path) -> Iterator[tuple[str, int]]:

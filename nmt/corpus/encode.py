@@ -24,12 +24,13 @@ from numpy.typing import NDArray
 from nmt.config import ShuffleSettings
 from nmt.corpus.blocks import Block, Workers, paired
 from nmt.corpus.bpe import END, UNKNOWN, Segmenter, read_vocabulary
-from nmt.corpus.text import read_lines
+from nmt.corpus.text import chunks, read_lines
 from nmt.errors import CorpusError
 from nmt.progress import progress
 
 SIDES = ("source", "target")
 NEWLINE = "\n"  # no word can be this
+PARSED = 50_000  # words of the table taken up at once
 GATHERED = 200_000  # sentences put in order at once
 
 Array = NDArray[Any]
@@ -92,14 +93,16 @@ class Words(dict[str, int]):
 
     def __init__(self, encoder: Encoder) -> None:
         self.encoder = encoder
-        sizes, pieces = list[int](), list[str]()
-        for number, line in enumerate(read_lines(encoder.bpe / "words.tsv")):
-            word, _, segments = line.split("\t")
-            self[word] = number
-            sizes.append(segments.count(" ") + 1)
-            pieces.append(segments)
-        found = " ".join(pieces).split(" ") if pieces else []
-        self.flat = np.fromiter(map(encoder.ids.__getitem__, found), encoder.dtype)
+        flat, sizes = [np.empty(0, encoder.dtype)], list[int]()
+        for lines in chunks(read_lines(encoder.bpe / "words.tsv"), PARSED):
+            segments = []
+            for line in lines:
+                word, _, pieces = line.split("\t")
+                self[word] = len(self)
+                sizes.append(pieces.count(" ") + 1)
+                segments.append(pieces)
+            flat.append(np.fromiter(map(encoder.ids.__getitem__, " ".join(segments).split(" ")), encoder.dtype))
+        self.flat = np.concatenate(flat)
         self.starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)])
         self.new: list[list[int]] = []  # the ids of words met since
         self.add("", [])

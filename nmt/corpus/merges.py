@@ -10,8 +10,8 @@ each word; we look where it may be, and keep the difference between its memory a
 nearly always nothing, in `Vocabulary.off`.
 
 All words lie in one array of pieces, linked to their neighbours, so that a merge is done in all its places at
-once. The few merges that need a closer look, of two like pieces or of a piece that existed before, go
-word by word.
+once. The few that need a closer look, of three like pieces in a row or of a piece that existed before, go word by
+word.
 """
 
 from __future__ import annotations
@@ -196,24 +196,32 @@ class Vocabulary:
         places = parts[0] if len(parts) == 1 else np.unique(np.concatenate([np.empty(0, np.int32), *parts]))
         places = places[(self.piece[places] == first) & (self.after[places] >= 0)]
         places = places[self.piece[self.after[places]] == second]
-        if first != second and not off and joined not in self.ids:
-            self.ids[joined] = len(self.names)
-            self.names.append(joined)
-            return self.merge_everywhere(pair, places)
+        tangled = places  # in words that need a closer look
         if joined not in self.ids:
             self.ids[joined] = len(self.names)
             self.names.append(joined)
+            if not off:
+                tangled = self.overlapping(places) if first == second else places[:0]
         more: set[Pair] = set()
         times = defaultdict(int, off or {})
-        for number in self.word[places].tolist():
+        for number in self.word[tangled].tolist():
             times[number] += 1
         for number, count in times.items():
             if count > 0:
                 self.merge_word(pair, number, more)
+        if len(tangled) < len(places):
+            self.merge_everywhere(pair, np.setdiff1d(places, tangled) if len(tangled) else places, more)
         return more
 
-    def merge_everywhere(self, pair: Pair, places: Positions) -> set[Pair]:
-        """Join two unlike pieces, at all `places` of the first, into one that is new."""
+    def overlapping(self, places: Positions) -> Positions:
+        """Those of the places of a pair of like pieces that are in words with three of them in a row."""
+        self.mark[places] = True
+        words = self.word[places[self.mark[self.after[places]]]]
+        self.mark[places] = False
+        return places[np.isin(self.word[places], words)] if len(words) else places[:0]
+
+    def merge_everywhere(self, pair: Pair, places: Positions, more: set[Pair]) -> None:
+        """Join two pieces, at all `places` of the first, into one that is new."""
         piece, before, after = self.piece, self.before, self.after
         first, second = pair
         joined = first + second
@@ -225,20 +233,20 @@ class Vocabulary:
         followed = self.mark[rights] & has_right  # by another occurrence
         self.mark[places] = False
         # The pair between two occurrences is counted with the second of them.
-        for name, weight, _ in self.grouped(lefts, weights, has_left, lefts):
+        on_left = list(self.grouped(lefts, weights, has_left, lefts))
+        on_right = list(self.grouped(rights, weights, has_right & ~followed, places))
+        for name, weight, _ in on_left:
             self.less(name, first, weight)
-        for name, weight, _ in self.grouped(rights, weights, has_right & ~followed, lefts):
+        for name, weight, _ in on_right:
             self.less(second, name, weight)
         piece[places], piece[seconds] = self.ids[joined], GONE
         after[places] = rights
         before[rights[has_right]] = places[has_right]
-        more: set[Pair] = set()
-        lefts = before[places]
-        for name, weight, found in self.grouped(lefts, weights, has_left, lefts):
-            more.add(self.added((name, joined), weight, found))
-        for name, weight, found in self.grouped(rights, weights, has_right & ~followed, places):
-            more.add(self.added((joined, name), weight, found))
-        return more
+        if followed.any():  # then some have another neighbour now
+            lefts = before[places]
+            on_left = list(self.grouped(lefts, weights, has_left, lefts))
+        more.update(self.added((name, joined), weight, found) for name, weight, found in on_left)
+        more.update(self.added((joined, name), weight, found) for name, weight, found in on_right)
 
     def grouped(
         self, where: Positions, weights: NDArray[np.int64], chosen: NDArray[np.bool_], places: Positions

@@ -18,7 +18,6 @@ import re
 import sys
 
 import numpy as np
-from numpy.typing import NDArray
 from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
 
 from nmt.config import TokenizeSettings
@@ -28,10 +27,10 @@ JUNK = re.compile(r"[\000-\037]")
 REMEMBERED = 600_000  # chunks; some 120 MB
 TOGETHER = 100  # chunks in one question: a line has a price of its own
 APART = "\ue000"  # stands between them: of no language's letters, so it is a token of its own and touches nothing
-BEFORE_SMALL, BEFORE_DIGIT = "\ue001", "\ue002"  # put after a final full stop when such a letter is next
-STAND_INS = {BEFORE_SMALL: "x", BEFORE_DIGIT: "0"}
+MARKS = ("", "\ue001", "\ue002")  # put after a final full stop: nothing, a small letter comes next, a digit does
+STAND_INS = {"\ue001": "x", "\ue002": "0"}
 BETWEEN = " \n "  # two lines
-MARKS = (APART, BEFORE_SMALL, BEFORE_DIGIT, "MULTI")  # the last is sacremoses' own, for several dots
+MANY_DOTS = "MULTI"  # sacremoses' own mark
 
 
 class Tokenizer:
@@ -48,10 +47,9 @@ class Tokenizer:
         self.special = np.ones(sys.maxunicode + 1, np.bool_)  # by code: all but spaces, letters and digits
         self.special[[ord(character) for character in " \n" + self.moses.IsAlnum]] = False
         self.with_comma = re.compile(f"[{self.moses.IsAlnum}]+,")
-        self.after = [
-            (re.compile(rf"\. (?=[{self.moses.IsLower}])"), BEFORE_SMALL),
-            (re.compile(r"\. (?=[0-9])"), BEFORE_DIGIT),
-        ]
+        self.after = np.zeros(sys.maxunicode + 1, np.uint8)  # by code: the number of the mark for what begins with it
+        self.after[[ord(character) for character in self.moses.IsLower]] = 1
+        self.after[[ord(character) for character in "0123456789"]] = 2
         self.known: dict[str, str] = {}  # chunk, with a mark for what follows a final full stop → tokens
 
     def __call__(self, line: str) -> str:
@@ -76,19 +74,25 @@ class Tokenizer:
     def chunk_by_chunk(self, texts: list[str]) -> list[str]:
         """The tokens of lines that have no mark of ours in them. Only chunks with a special character change."""
         text = BETWEEN.join(texts)
-        for following, mark in self.after:
-            text = following.sub(f".{mark} ", text)
-        begins, ends = special_chunks(text, self.special)
-        chunks = [text[begin:end] for begin, end in zip(begins, ends, strict=True)]
+        begins, ends, marks = self.special_chunks(text)
+        chunks = [text[begin:end] + mark for begin, end, mark in zip(begins, ends, marks, strict=True)]
         self.learn(set(chunks) - self.known.keys())
-        parts = list[str]()
-        done = 0
-        for begin, end, chunk in zip(begins, ends, chunks, strict=True):
-            parts += (text[done:begin], self.known[chunk])
-            done = end
+        parts = [""] * (2 * len(chunks) + 1)
+        parts[0::2] = [text[end:begin] for end, begin in zip([0, *ends], [*begins, len(text)], strict=True)]
+        parts[1::2] = map(self.known.__getitem__, chunks)
         if len(self.known) > REMEMBERED:
             self.known.clear()  # the frequent ones are soon back
-        return "".join([*parts, text[done:]]).split(BETWEEN)
+        return "".join(parts).split(BETWEEN)
+
+    def special_chunks(self, text: str) -> tuple[list[int], list[int], list[str]]:
+        """Where the chunks with a special character begin and end, and the mark that each needs after it."""
+        codes = np.frombuffer((text + BETWEEN).encode("utf-32-le"), np.uint32)
+        ends = np.flatnonzero(codes == ord(" "))[:-1]
+        begins = np.concatenate([[0], ends[:-1] + 1])
+        chosen = np.unique(np.searchsorted(ends, np.flatnonzero(self.special[codes[: len(text)]])))
+        begins, ends = begins[chosen], ends[chosen]
+        after = np.where(codes[ends - 1] == ord("."), self.after[codes[ends + 1]], 0)
+        return begins.tolist(), ends.tolist(), [MARKS[number] for number in after.tolist()]
 
     def learn(self, chunks: set[str]) -> None:
         """Ask sacremoses about new chunks, many in one line, and remember what it says."""
@@ -133,16 +137,7 @@ def must_be_whole(text: str) -> bool:
 
 def has_marks(text: str) -> bool:
     """Whether something stands in the text that we, or sacremoses, would take for a mark."""
-    return any(mark in text for mark in MARKS)
-
-
-def special_chunks(text: str, special: NDArray[np.bool_]) -> tuple[list[int], list[int]]:
-    """Where the chunks begin and end that have at least one special character."""
-    codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
-    ends = np.append(np.flatnonzero(codes == ord(" ")), len(codes))
-    begins = np.concatenate([[0], ends[:-1] + 1])
-    chosen = np.unique(np.searchsorted(ends, np.flatnonzero(special[codes])))
-    return begins[chosen].tolist(), ends[chosen].tolist()
+    return any(mark in text for mark in (APART, *MARKS[1:], MANY_DOTS))
 
 
 class Detokenizer:

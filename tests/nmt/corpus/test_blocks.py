@@ -22,7 +22,7 @@ def test_blocks_give_every_line_once(tmp_path_factory, lines, closed, size):
     path.write_bytes(b"\n".join(lines) + (b"\n" if closed and lines else b""))
     found = blocks(path, size)
     assert [text for block in found for text in block.text()] == list(read_lines(path))
-    assert all(len(block.read()) == block.lines for block in found)
+    assert all(len(block.text()) == block.lines for block in found)
     assert all(block.lines == size for block in found[:-1])
 
 
@@ -32,7 +32,7 @@ def test_blocks_over_the_edge_of_a_reading(tmp_path, monkeypatch):
     for size in (1, 5, 64, 10_000):
         monkeypatch.setattr(module, "READ", size)
         found = blocks(path, 7)
-        assert [int(line) for block in found for line in block.read()] == list(range(1_000))
+        assert [int(line) for block in found for line in block.text()] == list(range(1_000))
 
 
 def test_files_of_different_length_are_refused(tmp_path):
