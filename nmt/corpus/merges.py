@@ -17,6 +17,7 @@ word.
 from __future__ import annotations
 
 import heapq
+from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
@@ -133,7 +134,9 @@ class Vocabulary:
             frequencies.append(frequency)
         self.frequencies = np.array(frequencies, np.int64)
         self.counts: Counts = defaultdict(int)
-        self.places: defaultdict[Pair, list[Positions]] = defaultdict(list)  # where its left piece may be
+        self.places: defaultdict[Pair, bytes] = defaultdict(
+            bytes
+        )  # positions where its left piece may be; small as bytes
         self.off: defaultdict[Pair, defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
         self.merged: set[Pair] = set()
         self.late: set[int] = set()  # words in which a pair came up after its turn
@@ -148,7 +151,9 @@ class Vocabulary:
         self.names = [chr(kind) if kind < FINAL else chr(kind - FINAL) + "</w>" for kind in kinds]
         self.ids = {name: number for number, name in enumerate(self.names)}
         size = len(letters)
-        self.piece = (np.cumsum(seen, dtype=np.int32) - 1)[letters]  # at each position; GONE where it was joined to the one before
+        self.piece = (np.cumsum(seen, dtype=np.int32) - 1)[
+            letters
+        ]  # at each position; GONE where it was joined to the one before
         self.word = np.repeat(np.arange(len(texts), dtype=np.int32), lengths)
         self.before = np.arange(-1, size - 1, dtype=np.int32)
         self.after = np.arange(1, size + 1, dtype=np.int32)
@@ -171,7 +176,7 @@ class Vocabulary:
         for begin, total, places in zip(begins.tolist(), totals, np.split(left, begins[1:]), strict=True):
             pair = self.names[pairs[0][begin]], self.names[pairs[1][begin]]
             self.counts[pair] = total
-            self.places[pair].append(places)
+            self.places[pair] = places.tobytes()
 
     def segments(self) -> Iterator[Word | None]:
         """How applying the merges splits each word, in order; None where that has to be worked out.
@@ -192,8 +197,7 @@ class Vocabulary:
         joined = pair[0] + pair[1]
         self.merged.add(pair)
         off = self.off.pop(pair, None)
-        parts = self.places.pop(pair, [])
-        places = parts[0] if len(parts) == 1 else np.unique(np.concatenate([np.empty(0, np.int32), *parts]))
+        places = np.unique(np.frombuffer(self.places.pop(pair, b""), np.int32))
         places = places[(self.piece[places] == first) & (self.after[places] >= 0)]
         places = places[self.piece[self.after[places]] == second]
         tangled = places  # in words that need a closer look
@@ -250,7 +254,7 @@ class Vocabulary:
 
     def grouped(
         self, where: Positions, weights: NDArray[np.int64], chosen: NDArray[np.bool_], places: Positions
-    ) -> Iterator[tuple[str, int, Positions]]:
+    ) -> Iterator[tuple[str, int, bytes]]:
         """For each distinct piece at the `chosen` of `where`: its name, its weight, and its part of `places`."""
         pieces, weights, places = self.piece[where[chosen]], weights[chosen], places[chosen]
         if len(pieces) < FEW:
@@ -260,7 +264,7 @@ class Vocabulary:
                 group[0].append(weight)
                 group[1].append(place)
             for kind, (heavy, found) in groups.items():
-                yield self.names[kind], sum(heavy), np.array(found, np.int32)
+                yield self.names[kind], sum(heavy), array("i", found).tobytes()
             return
         order = np.argsort(pieces, kind="stable")
         pieces, places = pieces[order], places[order]
@@ -268,18 +272,18 @@ class Vocabulary:
         totals = np.add.reduceat(weights[order], begins).tolist()
         ends = [*begins[1:].tolist(), len(places)]
         for kind, total, begin, end in zip(pieces[begins].tolist(), totals, begins.tolist(), ends, strict=True):
-            yield self.names[kind], total, places[begin:end]
+            yield self.names[kind], total, places[begin:end].tobytes()
 
     def less(self, left: str, right: str, weight: int) -> None:
         """Count fewer occurrences of a pair."""
         self.counts[left, right] -= weight
         self.touched.add((left, right))
 
-    def added(self, pair: Pair, weight: int, places: Positions) -> Pair:
+    def added(self, pair: Pair, weight: int, places: bytes) -> Pair:
         """Count new occurrences of a pair."""
         self.counts[pair] += weight
         self.touched.add(pair)
-        self.places[pair].append(places)
+        self.places[pair] += places
         return pair
 
     def merge_word(self, pair: Pair, number: int, more: set[Pair]) -> None:
@@ -321,7 +325,7 @@ class Vocabulary:
                     self.late.add(number)
                 if not real:  # it was counted before
                     self.off[found][number] += 1
-                more.add(self.added(found, frequency, np.array([kept[left]] if real else [], np.int32)))
+                more.add(self.added(found, frequency, array("i", [kept[left]] if real else []).tobytes()))
 
     def gone(self, left: str, right: str, number: int, merged: Pair) -> None:
         """Count one occurrence less. The merged pair itself is forgotten by now: what overlaps it falls below zero."""
