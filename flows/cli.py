@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from nmt import runs
-from nmt.config import StageName, data_folder, load
+from nmt.config import ScoreSettings, StageName, data_folder, load
 from nmt.errors import RequestError, WmtflowError, choices
 from nmt.store.plan import ORDER, plan, require_earlier
 from nmt.store.store import Store
@@ -22,6 +23,17 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="The WMT16 English-German Transformer experiment, end to end.",
 )
+
+
+class Numbers(str, Enum):
+    """What CTranslate2 can store a matrix as."""
+
+    int8 = "int8"
+    int8_float16 = "int8_float16"
+    int16 = "int16"
+    float16 = "float16"
+    float32 = "float32"
+
 
 Config = Annotated[str, typer.Argument(help="settings file, or a name in config/ such as demo", show_default=False)]
 RunName = Annotated[
@@ -91,7 +103,9 @@ def list_runs() -> None:
 
 @app.command()
 def translate(
-    run_name: RunName,
+    run_name: Annotated[
+        str, typer.Argument(metavar="RUN", help="name of a finished run, or an exported folder", show_default=False)
+    ],
     beam: Annotated[
         int | None, typer.Option(min=1, max=64, help="hypotheses kept; default: as the run was scored")
     ] = None,
@@ -100,14 +114,31 @@ def translate(
     from nmt.corpus.text import chunks
     from nmt.decoding.translate import Translator
 
-    result = runs.read(run_name)
-    settings = result.experiment.score
-    translator = Translator(Path(result.model), settings.model_copy(update={"beam": beam}) if beam else settings)
+    if (Path(run_name) / "model.bin").is_file():
+        model, settings = Path(run_name), ScoreSettings()
+    else:
+        result = runs.read(run_name)
+        model, settings = Path(result.model), result.experiment.score
+    translator = Translator(model, settings.model_copy(update={"beam": beam}) if beam else settings)
     lines = (line.removesuffix(b"\n").decode("utf-8", errors="replace") for line in sys.stdin.buffer)
     for chunk in chunks(lines, 1 if sys.stdin.isatty() else 1_000):
         for output in translator(chunk):
             sys.stdout.buffer.write(output.text.encode() + b"\n")
         sys.stdout.buffer.flush()
+
+
+@app.command()
+def export(
+    run_name: RunName,
+    out: Annotated[Path, typer.Argument(help="folder to write; must not exist", show_default=False)],
+    numbers: Annotated[Numbers, typer.Option("--type", help="what matrices are stored as")] = Numbers.int8,
+) -> None:
+    """Write a run's model as a folder that CTranslate2 loads, small enough for a small device."""
+    from nmt.decoding.export import export_again
+
+    result = runs.read(run_name)
+    size = export_again(Path(result.model), out, result.experiment.train.heads, numbers.value)
+    typer.echo(f"{out}: {size / 1e6:,.1f} MB, {numbers.value}. Try it: wmtflow translate {out} < lines")
 
 
 @app.command()

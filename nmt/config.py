@@ -180,7 +180,12 @@ class TrainSettings(Settings):
     dropout: float = Field(0.1, ge=0, lt=1, description="on residuals, attention weights and ReLU outputs")
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="probability spread over the whole vocabulary")
     steps: int = Field(50_000, ge=1, description="updates; asking for more later continues")
-    batch: int = Field(128, ge=1, description="size of a rank's batch, in batch_unit; an update sees ranks x batch")
+    batch: int = Field(
+        128, ge=1, description="size of a batch, in batch_unit; an update sees ranks x accumulate x batch"
+    )
+    accumulate: int = Field(
+        1, ge=1, le=1024, description="batches a rank adds up for one update: 4 on one GPU train like 1 on four"
+    )
     batch_unit: Literal["pairs", "tokens"] = Field("pairs", description="tokens: padded pieces of the longer side")
     max_length: int = Field(56, ge=2, description="training pairs with more pieces on a side are not used")
     learning_rate: float = Field(
@@ -190,20 +195,33 @@ class TrainSettings(Settings):
     adam_beta1: float = Field(0.9, ge=0, lt=1, description="Adam: decay of the mean")
     adam_beta2: float = Field(0.997, ge=0, lt=1, description="Adam: decay of the variance")
     adam_epsilon: float = Field(1e-9, gt=0, description="Adam: added to the root of the variance")
+    precision: Literal["float32", "float16", "bfloat16"] = Field(
+        "float32", description="of the arithmetic; weights stay 32-bit. The shorter ones are for GPUs"
+    )
     fp16_compression: bool = Field(False, description="send gradients between ranks as 16-bit floats")
+    launcher: Literal["gloo", "mpi"] = speed("gloo", "what starts the ranks: horovodrun, or mpirun (Horovod with MPI)")
+    fusion_mb: float = speed(64.0, "Horovod sends gradients in messages of up to this many MB", ge=0)
+    cycle_ms: float = speed(1.0, "milliseconds Horovod waits for gradients to send together", gt=0)
+    stall_seconds: float = speed(
+        600.0, "a training in which nothing moves for so long is ended, its culprit named", gt=0
+    )
     eval_every: int = Field(4_001, ge=1, description="steps between evaluations on the dev set")
     checkpoint_every: int = Field(1_000, ge=1, description="steps between checkpoints")
     checkpoint_minutes: float = speed(10.0, "a checkpoint at least this often", gt=0)
     keep: int = Field(5, ge=1, description="newest checkpoints kept")
-    average: int = Field(5, ge=1, description="newest checkpoints whose weights are averaged for the finished model")
+    keep_best: int = Field(1, ge=0, description="checkpoints with the best dev BLEU kept beside them")
+    average: int = Field(5, ge=1, description="checkpoints whose weights are averaged for the finished model")
+    average_of: Literal["last", "best"] = Field("last", description="average the newest, or the best by dev BLEU")
+    patience: int = Field(0, ge=0, description="stop after this many evaluations without a better dev BLEU; 0: never")
     log_every: int = speed(100, "steps between lines of progress", ge=1)
 
     @model_validator(mode="after")
     def _sizes_agree(self) -> TrainSettings:
         if self.width % self.heads or self.width % 2:
             raise ValueError(f"width {self.width} must be even and a multiple of heads ({self.heads})")
-        if self.average > self.keep:
-            raise ValueError(f"average {self.average} is over keep {self.keep}: only kept checkpoints can be averaged")
+        name, kept = ("keep", self.keep) if self.average_of == "last" else ("keep_best", self.keep_best)
+        if self.average > kept:
+            raise ValueError(f"average {self.average} is over {name} {kept}: only kept checkpoints can be averaged")
         return self
 
 

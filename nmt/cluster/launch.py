@@ -7,6 +7,7 @@ import ctypes
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from pathlib import Path
 
 import psutil
 
+from nmt.config import TrainSettings
 from nmt.errors import TrainingError
 
 OWNER = "WMTFLOW_OWNER"  # the process whose end ends every rank
@@ -28,19 +30,44 @@ FAILURE = re.compile(r"^[\w.]*(Error|Exception)\b.*?: ")  # how Python, and our 
 PR_SET_PDEATHSIG = 1
 
 
-def training_command(ranks: int, job: Path) -> list[str]:
-    """The command that trains `job` on `ranks` processes of this machine."""
+def training_command(settings: TrainSettings, job: Path) -> list[str]:
+    """The command that trains `job` on the ranks that are set, all on this machine."""
+    ranks = settings.ranks
     python = [sys.executable, "-m", "nmt.training", str(job)]
     if ranks == 1:
         return python
-    horovodrun = str(Path(sys.executable).with_name("horovodrun"))
-    return [sys.executable, horovodrun, "--gloo", "-np", str(ranks), "-H", f"localhost:{ranks}", *python]
+    if settings.launcher == "mpi":
+        return [*mpirun(settings), *python]
+    horovodrun = [sys.executable, str(Path(sys.executable).with_name("horovodrun")), "--gloo"]
+    fusion = ["--fusion-threshold-mb", f"{settings.fusion_mb:g}", "--cycle-time-ms", f"{settings.cycle_ms:g}"]
+    return [*horovodrun, "-np", str(ranks), "-H", f"localhost:{ranks}", *fusion, *python]
 
 
-def run(command: list[str], say: Callable[[str], None]) -> None:
+def mpirun(settings: TrainSettings) -> list[str]:
+    """Open MPI's launcher, told what horovodrun would tell it."""
+    found = shutil.which("mpirun")
+    if found is None:
+        raise TrainingError(
+            "train.launcher is mpi and there is no mpirun. Install Open MPI with its compiler (apt-get install -y "
+            "openmpi-bin libopenmpi-dev) and run make setup again, or set train.launcher to gloo."
+        )
+    as_root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    where = ["-np", str(settings.ranks), "-H", f"localhost:{settings.ranks}", "--bind-to", "none", "--map-by", "slot"]
+    # Horovod's traffic is many small messages from several threads, for which plain TCP is the safe transport.
+    transport = ["-mca", "pml", "ob1", "-mca", "btl", "^openib"]
+    fusion = {
+        "HOROVOD_FUSION_THRESHOLD": int(settings.fusion_mb * 1024 * 1024),
+        "HOROVOD_CYCLE_TIME": f"{settings.cycle_ms:g}",
+    }
+    passed = [word for name in ("PATH", "LD_LIBRARY_PATH", OWNER, FAMILY, "PYTHONUNBUFFERED") for word in ("-x", name)]
+    return [found, *as_root, *where, *transport, *passed, *(w for k, v in fusion.items() for w in ("-x", f"{k}={v}"))]
+
+
+def run(command: list[str], say: Callable[[str], None], trouble: Callable[[], str | None] = lambda: None) -> None:
     """Run a command to its end, passing each line it prints to `say`.
 
-    Whatever ends this call early (an error, a signal, a cancel) ends the command and its children too.
+    Whatever ends this call early (an error, a signal, a cancel) ends the command and its children too; so does
+    `trouble`, which is asked every second, by saying what is wrong.
     """
     say("$ " + shlex.join(command))
     token = uuid.uuid4().hex
@@ -56,7 +83,8 @@ def run(command: list[str], say: Callable[[str], None]) -> None:
         | {OWNER: str(os.getpid()), FAMILY: token, "PYTHONUNBUFFERED": "1"},
         preexec_fn=die_with_parent,
     )
-    watcher = threading.Thread(target=end_family_after, args=(process, token), daemon=True)
+    wrong: list[str] = []
+    watcher = threading.Thread(target=watch, args=(process, token, trouble, wrong), daemon=True)
     watcher.start()
     last: deque[str] = deque(maxlen=5)
     failure = None
@@ -72,13 +100,22 @@ def run(command: list[str], say: Callable[[str], None]) -> None:
     finally:
         end(process)
         watcher.join()
+    if wrong:
+        raise TrainingError(f"{wrong[0]}. All ranks were ended; run again to go on from the last checkpoint.")
     if status:
         raise TrainingError(f"training ended with status {status}: {failure or ' | '.join(last)}")
 
 
-def end_family_after(process: subprocess.Popen[str], token: str) -> None:
-    """Once a command has ended, end what it started and left behind; else its open pipe would be waited on for ever."""
-    process.wait()
+def watch(process: subprocess.Popen[str], token: str, trouble: Callable[[], str | None], wrong: list[str]) -> None:
+    """Wait for a command to end, or end it when there is trouble, which goes into `wrong`.
+
+    Then end what it started and left behind; else its open pipe would be waited on for ever.
+    """
+    while not wrong:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(1)
+            break
+        wrong.extend(filter(None, [trouble()]))
     family = [one for one in psutil.process_iter() if belongs(one, token)]
     for one in family:
         with contextlib.suppress(psutil.Error):

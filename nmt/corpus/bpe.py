@@ -40,7 +40,7 @@ def learn(files: list[Path], out: Path, settings: LearnBpeSettings) -> dict[str,
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Without Python's search for cycles: there are none, and walking through millions of pairs took a third of the time."""
+    """Without Python's search for cycles: there are none, and looking for them is a third of all the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:

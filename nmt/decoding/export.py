@@ -19,7 +19,9 @@ from pydantic import BaseModel
 
 from nmt.config import TokenizeSettings
 from nmt.corpus.bpe import BEGIN, END, UNKNOWN, read_vocabulary
+from nmt.errors import RequestError, RunError
 from nmt.model.shape import NORM_EPSILON, ModelShape, positions
+from nmt.store.store import remove, replace
 
 Weights = Mapping[str, NDArray[np.float32]]
 
@@ -32,8 +34,16 @@ class TextSettings(BaseModel):
     tokenize: TokenizeSettings
 
 
-def export(weights: Weights, shape: ModelShape, out: Path, codes: Path, vocabulary: Path, text: TextSettings) -> None:
-    """Write the model folder `out` (which must not exist)."""
+def export(
+    weights: Weights,
+    shape: ModelShape,
+    out: Path,
+    codes: Path,
+    vocabulary: Path,
+    text: TextSettings,
+    quantization: str | None = None,
+) -> None:
+    """Write the model folder `out` (which must not exist), with matrices as `quantization` has them, such as int8."""
     pieces = read_vocabulary(vocabulary)
     spec = ctranslate2.specs.TransformerSpec.from_config(
         (shape.layers, shape.layers), shape.heads, pre_norm=True, activation=common_spec.Activation.RELU
@@ -46,12 +56,36 @@ def export(weights: Weights, shape: ModelShape, out: Path, codes: Path, vocabula
     spec.register_source_vocabulary(pieces)
     spec.register_target_vocabulary(pieces)
     spec.validate()
-    spec.optimize()
+    spec.optimize(quantization=quantization)
     out.mkdir(parents=True)
     spec.save(str(out))
     shutil.copyfile(codes, out / "codes")
     shutil.copyfile(vocabulary, out / "vocabulary.tsv")
     (out / "text.json").write_text(text.model_dump_json(indent=1) + "\n", encoding="utf-8")
+
+
+def export_again(model: Path, out: Path, heads: int, quantization: str) -> int:
+    """Write a finished training's `model` again as `out`, with smaller numbers; returns the bytes of the new folder."""
+    stored = model.with_name("weights.npz")
+    if not stored.is_file():
+        raise RunError(f"{stored} is not there any more. Train again: wmtflow run CONFIG --from train")
+    if out.exists():
+        raise RequestError(f"{out} exists already. Name a folder that does not.")
+    with np.load(stored) as arrays:
+        weights = {name: arrays[name] for name in arrays.files}
+    text = TextSettings.model_validate_json((model / "text.json").read_text(encoding="utf-8"))
+    temporary = out.with_name(f".{out.name}.partial")
+    remove(temporary)
+    export(weights, shape_of(weights, heads), temporary, model / "codes", model / "vocabulary.tsv", text, quantization)
+    replace(temporary, out)
+    return sum(path.stat().st_size for path in out.iterdir())
+
+
+def shape_of(weights: Weights, heads: int) -> ModelShape:
+    """The sizes of the model that some weights belong to; how many heads they are cut into does not show in them."""
+    vocabulary, width = weights["embedding"].shape
+    layers = sum(name.startswith("encoder/") and name.endswith("/ffn/in") for name in weights)
+    return ModelShape(vocabulary, layers, width, heads, weights["encoder/0/ffn/in"].shape[1])
 
 
 def fill(spec: transformer_spec.TransformerSpec, weights: Weights, shape: ModelShape) -> None:

@@ -35,8 +35,8 @@ def layer_norm(x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
 
 
 def norm(x: Tensor, weights: Weights, name: str) -> Tensor:
-    """Layer normalisation with the weights called `name`."""
-    return layer_norm(x, weights[f"{name}/scale"], weights[f"{name}/bias"])
+    """Layer normalisation with the weights called `name`; in 32 bits, whatever the precision of the rest."""
+    return tf.cast(layer_norm(tf.cast(x, tf.float32), weights[f"{name}/scale"], weights[f"{name}/bias"]), x.dtype)
 
 
 def dense(x: Tensor, kernel: Tensor) -> Tensor:
@@ -72,7 +72,8 @@ def split_heads(x: Tensor, parts: int, heads: int) -> list[Tensor]:
 def attend(query: Tensor, key: Tensor, value: Tensor, bias: Tensor, dropout: Dropout) -> Tensor:
     """Scaled dot-product attention; the heads come back side by side: [batch, length, width]."""
     scores = tf.matmul(query * query.shape[-1] ** -0.5, key, transpose_b=True)  # [batch, heads, queries, keys]
-    mixed = tf.matmul(dropout(tf.nn.softmax(scores + bias)), value)
+    shares = tf.nn.softmax(tf.cast(scores, tf.float32) + bias)
+    mixed = tf.matmul(dropout(tf.cast(shares, value.dtype)), value)
     shape = tf.shape(mixed)
     width = mixed.shape[1] * mixed.shape[3]
     return tf.reshape(tf.transpose(mixed, [0, 2, 1, 3]), [shape[0], shape[2], width])

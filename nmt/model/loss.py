@@ -21,49 +21,54 @@ Tensor = Any
 BLOCK = 512  # tokens; 512 x 32K logits are 64 MB, 512 x 2K are 4 MB
 
 
-def token_losses(hidden: Tensor, embedding: Tensor, labels: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+def token_losses(
+    hidden: Tensor, embedding: Tensor, labels: Tensor, smoothing: float, scale: Tensor | float = 1.0
+) -> tuple[Tensor, Tensor]:
     """Summed smoothed loss and summed negative log-likelihood of `labels` [n] given `hidden` [n, width].
 
-    Only the first has a gradient. `embedding` [vocabulary, width] serves as the softmax matrix.
+    Only the first has a gradient, and that is multiplied by `scale`, before anything can vanish in 16 bits.
+    `embedding` [vocabulary, width] serves as the softmax matrix. Matrix products are in the precision of `hidden`,
+    all else in 32 bits.
     """
     vocabulary = embedding.shape[0]
     spread = smoothing / vocabulary
     certain = 1.0 - smoothing
+    scaled = not isinstance(scale, float) or scale != 1.0
 
     @tf.custom_gradient  # type: ignore[untyped-decorator]
     def losses(hidden: Tensor, embedding: Tensor) -> tuple[tuple[Tensor, Tensor], Any]:
-        count = tf.shape(hidden)[0]
-        row_sum = tf.reduce_sum(embedding, axis=0)  # sum over pieces of z is hidden . row_sum
+        count, short = tf.shape(hidden)[0], hidden.dtype
+        row_sum = tf.reduce_sum(tf.cast(embedding, tf.float32), axis=0)  # sum over pieces of z is hidden . row_sum
 
         def block(start: Tensor, loss: Tensor, nll: Tensor, dhidden: Any, dembedding: Tensor) -> tuple[Any, ...]:
             end = tf.minimum(start + BLOCK, count)
             h, y = hidden[start:end], labels[start:end]
-            z = tf.matmul(h, embedding, transpose_b=True)
+            z = tf.cast(tf.matmul(h, embedding, transpose_b=True), tf.float32)
             top = tf.reduce_max(z, axis=-1, keepdims=True)
             powers = tf.exp(z - top)
             total = tf.reduce_sum(powers, axis=-1, keepdims=True)
             log_total = tf.squeeze(top + tf.math.log(total), -1)
-            rows = tf.gather(embedding, y)
-            right = tf.reduce_sum(h * rows, axis=-1)  # z_y
-            loss += tf.reduce_sum(log_total - certain * right - spread * tf.linalg.matvec(h, row_sum))
+            long, rows = tf.cast(h, tf.float32), tf.cast(tf.gather(embedding, y), tf.float32)
+            right = tf.reduce_sum(long * rows, axis=-1)  # z_y
+            loss += tf.reduce_sum(log_total - certain * right - spread * tf.linalg.matvec(long, row_sum))
             nll += tf.reduce_sum(log_total - right)
-            slope = powers / total - spread
-            dhidden = dhidden.write(start // BLOCK, tf.matmul(slope, embedding) - certain * rows)
-            dembedding += tf.matmul(slope, h, transpose_a=True)
+            slope = tf.cast((powers / total - spread) * scale if scaled else powers / total - spread, short)
+            towards = tf.cast(tf.matmul(slope, embedding), tf.float32)
+            dhidden = dhidden.write(start // BLOCK, tf.cast(towards - (certain * scale) * rows, short))
+            dembedding += tf.cast(tf.matmul(slope, h, transpose_a=True), tf.float32)
             return start + BLOCK, loss, nll, dhidden, dembedding
 
         # One block even where there is no token at all: a rank that a short last group left without pairs.
         rounds = tf.maximum((count + BLOCK - 1) // BLOCK, 1)
-        blocks = tf.TensorArray(hidden.dtype, size=rounds, element_shape=[None, hidden.shape[1]], infer_shape=False)
-        zero = tf.zeros([], hidden.dtype)
-        state = (tf.constant(0), zero, zero, blocks, tf.zeros_like(embedding))
+        blocks = tf.TensorArray(short, size=rounds, element_shape=[None, hidden.shape[1]], infer_shape=False)
+        state = (tf.constant(0), tf.constant(0.0), tf.constant(0.0), blocks, tf.zeros(embedding.shape))
         _, loss, nll, blocks, dembedding = tf.while_loop(lambda start, *_: start < rounds * BLOCK, block, state)
         dhidden = blocks.concat()
-        scattered = tf.math.unsorted_segment_sum(hidden, labels, vocabulary)
-        dembedding -= certain * scattered
+        scattered = tf.math.unsorted_segment_sum(tf.cast(hidden, tf.float32), labels, vocabulary)
+        dembedding -= (certain * scale) * scattered
 
         def gradient(dloss: Tensor, _: Tensor) -> tuple[Tensor, Tensor]:
-            return dloss * dhidden, dloss * dembedding
+            return tf.cast(dloss, short) * dhidden, tf.cast(dloss * dembedding, short)
 
         return (loss, nll), gradient
 

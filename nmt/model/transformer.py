@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -21,28 +22,45 @@ PAD_ID, BEGIN_ID = 0, 2  # as in nmt.corpus.bpe.SPECIALS; a test holds the two t
 class Transformer:
     """The weights of one model and what can be computed with them."""
 
-    def __init__(self, shape: ModelShape, seed: int) -> None:
+    def __init__(self, shape: ModelShape, seed: int, precision: str = "float32") -> None:
         self.shape = shape
+        self.precision = tf.as_dtype(precision)
         self.positions = tf.constant(positions(shape.width))
         self.weights: dict[str, Any] = {
             name: tf.Variable(initial(name, size, seed), name=name) for name, size in shape.weights().items()
         }
 
     def losses(
-        self, source: Tensor, target: Tensor, smoothing: float, dropout: Dropout
+        self, source: Tensor, target: Tensor, smoothing: float, dropout: Dropout, scale: Tensor | float = 1.0
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Summed smoothed loss, summed negative log-likelihood and number of target pieces of a padded batch.
 
-        `source` and `target` are ids [batch, length], each sentence closed by </s> and then padded.
+        `source` and `target` are ids [batch, length], each sentence closed by </s> and then padded. Gradients are
+        `scale` times those of the loss.
         """
+        if self.precision != tf.float32 and not self.is_cast:
+            return self.cast().losses(source, target, smoothing, dropout, scale)
         memory, source_bias = self.encode(source, dropout)
         hidden = self.decode(shift_right(target), memory, source_bias, dropout)
         real = tf.not_equal(target, PAD_ID)
         # Padding is dropped here, before the softmax, which is the dearest part of a small model.
         hidden, labels = tf.boolean_mask(hidden, real), tf.boolean_mask(target, real)
         weights = tf.convert_to_tensor(self.weights["embedding"])
-        loss, nll = token_losses(hidden, weights, labels, smoothing)
+        loss, nll = token_losses(hidden, weights, labels, smoothing, scale)
         return loss, nll, tf.cast(tf.size(labels), tf.float32)
+
+    is_cast = False
+
+    def cast(self) -> Transformer:
+        """The same model with its matrices in the precision of the arithmetic; gradients reach the 32-bit weights."""
+        model = copy.copy(self)
+        model.is_cast = True
+        model.positions = tf.cast(self.positions, self.precision)
+        model.weights = {
+            name: weight if "norm/" in name else tf.cast(weight, self.precision)
+            for name, weight in self.weights.items()
+        }
+        return model
 
     def encode(self, source: Tensor, dropout: Dropout) -> tuple[Tensor, Tensor]:
         """The encoded source [batch, length, width], and the bias that hides its padding."""
@@ -69,7 +87,7 @@ class Transformer:
 
     def embed(self, ids: Tensor, dropout: Dropout) -> Tensor:
         """Pieces as vectors, with their positions added."""
-        vectors = tf.gather(self.weights["embedding"], ids) * self.shape.width**0.5
+        vectors = tf.gather(self.weights["embedding"], ids) * self.shape.width**0.5  # [batch, length, width]
         return dropout(vectors + self.positions[: tf.shape(ids)[1]])
 
     def residual(self, x: Tensor, name: str, dropout: Dropout, layer: Callable[[Tensor, str], Tensor]) -> Tensor:

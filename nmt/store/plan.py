@@ -49,6 +49,8 @@ STAGES = (
     ),
 )
 BY_NAME = {stage.name: stage for stage in STAGES}
+# Settings of train that say how far to go and what to keep, not what is done on the way.
+EXTENDING = ("steps", "average", "average_of", "keep", "keep_best", "patience")
 SHOWN = 4  # differences told for a stage
 ORDER: tuple[StageName, ...] = ("preflight", *(stage.name for stage in STAGES))
 
@@ -170,5 +172,5 @@ def download_settings(experiment: Experiment, settings: dict[str, Any]) -> dict[
 
 def work_folder(key: Key) -> str:
     """The name of a training's work folder: its key without what merely extends a training."""
-    settings = {name: value for name, value in key.settings.items() if name not in ("steps", "average", "keep")}
+    settings = {name: value for name, value in key.settings.items() if name not in EXTENDING}
     return "work-" + short_digest(key.model_copy(update={"settings": settings}).model_dump(mode="json"))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # before TensorFlow is imported
 
+import numpy as np
 import tensorflow as tf
 
 from nmt.cluster.launch import owner_is_gone
@@ -29,10 +30,10 @@ def main() -> None:
     job = Job.model_validate_json(Path(sys.argv[1]).read_text(encoding="utf-8"))
     threading.Thread(target=end_with_owner, daemon=True, name="owner").start()
     try:
-        ranks: Ranks = Horovod(job.train.fp16_compression) if job.train.ranks > 1 else Alone()
-        use_devices(job, ranks)
+        ranks: Ranks = Horovod(job.train.ranks, job.train.fp16_compression) if job.train.ranks > 1 else Alone()
+        threads = use_devices(job, ranks)
         with Sampler(job.work / "monitor.jsonl") if ranks.rank == 0 else nullcontext():
-            Trainer(job, ranks).run()
+            Trainer(job, ranks, threads).run()
         if ranks.rank == 0:
             export_average(job)
     except WmtflowError as error:
@@ -47,8 +48,8 @@ def end_with_owner() -> None:
     os._exit(1)
 
 
-def use_devices(job: Job, ranks: Ranks) -> None:
-    """One GPU per rank where there are GPUs; an even share of the cores otherwise."""
+def use_devices(job: Job, ranks: Ranks) -> int:
+    """One GPU per rank where there are GPUs; an even share of the cores otherwise. Returns how many cores."""
     gpus = tf.config.list_physical_devices("GPU")
     if gpus:
         mine = gpus[getattr(ranks, "local_rank", 0) % len(gpus)]
@@ -57,20 +58,17 @@ def use_devices(job: Job, ranks: Ranks) -> None:
     threads = job.train.threads or max((os.cpu_count() or 1) // ranks.size, 1)
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.threading.set_inter_op_parallelism_threads(1 if threads == 1 else 2)
+    return threads
 
 
 def export_average(job: Job) -> None:
-    """The mean of the newest checkpoints as the finished model."""
-    chosen = checkpoints.listed(job.work / "checkpoints")[-job.train.average :]
+    """The mean of the newest or best checkpoints as the finished model, and its weights for other exports."""
+    folder, count = job.work / "checkpoints", job.train.average
+    chosen = checkpoints.listed(folder)[-count:] if job.train.average_of == "last" else checkpoints.best(folder, count)
+    weights = checkpoints.average(chosen, list(job.shape.weights()))
     remove(job.export)
-    export(
-        checkpoints.average(chosen, list(job.shape.weights())),
-        job.shape,
-        job.export,
-        job.codes,
-        job.vocabulary,
-        job.text,
-    )
+    export(weights, job.shape, job.export, job.codes, job.vocabulary, job.text)
+    np.savez(job.export.with_name("weights.npz"), allow_pickle=False, **weights)
     say(f"model: the average of {', '.join(path.name for path in chosen)}")
 
 

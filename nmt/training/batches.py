@@ -1,9 +1,10 @@
 """Which pairs are in which update: a function of the data and the seed alone.
 
 An epoch is planned as a list of groups, one group per update. Pairs of like length are grouped, so little
-is padded; the groups come in random order. Rank r of R takes every R-th pair of a group, so each pair is
-seen once per epoch by exactly one rank, the ranks of an update have equal work, and R ranks with batches
-of n make the same updates as one rank with batches of R x n.
+is padded; the groups come in random order. A group is shared out among P = ranks x accumulate parts: part p takes
+every P-th pair, and rank r of R does parts r, r + R, r + 2R ... one after the other. So each pair is seen once per
+epoch by exactly one rank, parts have equal work, and P parts of n are the same updates as one of P x n, whoever
+does them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from nmt.corpus.encode import Encoded
 from nmt.errors import CorpusError
 
 Ids = NDArray[np.int32]
-AHEAD = 8  # batches made ready before they are asked for
+AHEAD = 8  # updates made ready before they are asked for
 
 
 @dataclass(frozen=True)
@@ -35,24 +36,34 @@ class Position:
 
 @dataclass(frozen=True)
 class Batch:
-    """One rank's share of an update, and the position after it."""
+    """Padded ids of some pairs."""
 
     source: Ids
     target: Ids
     pairs: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Update:
+    """One rank's share of an update, the pairs of all ranks, and the position after it."""
+
+    batches: list[Batch]
+    group: NDArray[np.int64]
     after: Position
 
     @property
     def padding(self) -> float:
         """The share of the target positions that hold no piece."""
-        return float(1 - np.count_nonzero(self.target) / self.target.size)
+        positions = sum(batch.target.size for batch in self.batches)
+        return 1 - sum(int(np.count_nonzero(batch.target)) for batch in self.batches) / positions
 
 
 class Batches:
-    """The endless stream of one rank's batches."""
+    """The endless stream of one rank's updates."""
 
     def __init__(self, data: Encoded, settings: TrainSettings, seed: int, rank: int, ranks: int) -> None:
-        self.data, self.settings, self.seed, self.rank, self.ranks = data, settings, seed, rank, ranks
+        self.data, self.settings, self.seed, self.rank = data, settings, seed, rank
+        self.ranks, self.parts = ranks, ranks * settings.accumulate
         source, target = np.diff(data.source_offsets), np.diff(data.target_offsets)
         self.longer = np.maximum(source, target)
         self.target_lengths = target
@@ -79,7 +90,7 @@ class Batches:
 
     def fitting(self, lengths: NDArray[np.int64], start: int) -> int:
         """How many pairs from `start` on go into one update (at least one)."""
-        budget = self.settings.batch * self.ranks
+        budget = self.settings.batch * self.parts
         if self.settings.batch_unit == "pairs":
             return budget
         count = max(budget // int(lengths[start]), 1)
@@ -90,20 +101,21 @@ class Batches:
                 return count
             count = fits
 
-    def __call__(self, position: Position) -> Iterator[Batch]:
-        """Batches from `position` on, for ever."""
+    def __call__(self, position: Position) -> Iterator[Update]:
+        """Updates from `position` on, for ever."""
         while True:
             groups = self.plan(position.epoch)
             for index in range(position.group, len(groups)):
                 last = index + 1 == len(groups)
                 after = Position(position.epoch + 1, 0) if last else Position(position.epoch, index + 1)
-                yield self.batch(groups[index][self.rank :: self.ranks], after)
+                parts = [groups[index][part :: self.parts] for part in range(self.rank, self.parts, self.ranks)]
+                yield Update([self.batch(pairs) for pairs in parts], groups[index], after)
             position = Position(position.epoch + 1, 0)
 
-    def batch(self, pairs: NDArray[np.int64], after: Position) -> Batch:
-        """Padded ids of some pairs. A rank that a short last group leaves without pairs gets one of padding only."""
+    def batch(self, pairs: NDArray[np.int64]) -> Batch:
+        """Padded ids of some pairs. A part that a short last group leaves without pairs is one of padding only."""
         sides = [self.data.pair(int(index)) for index in pairs] or [(np.zeros(1), np.zeros(1))]
-        return Batch(pad([source for source, _ in sides]), pad([target for _, target in sides]), pairs, after)
+        return Batch(pad([source for source, _ in sides]), pad([target for _, target in sides]), pairs)
 
 
 def pad(sentences: list[NDArray[Any]]) -> Ids:
@@ -114,12 +126,12 @@ def pad(sentences: list[NDArray[Any]]) -> Ids:
     return padded
 
 
-def ahead(batches: Iterator[Batch]) -> Generator[Batch, None, None]:
-    """The same batches, made ready by a thread while the model is busy."""
-    ready: queue.Queue[Batch | BaseException] = queue.Queue(AHEAD)
+def ahead(batches: Iterator[Update]) -> Generator[Update, None, None]:
+    """The same updates, made ready by a thread while the model is busy."""
+    ready: queue.Queue[Update | BaseException] = queue.Queue(AHEAD)
     stop = threading.Event()
 
-    def put(item: Batch | BaseException) -> None:
+    def put(item: Update | BaseException) -> None:
         while not stop.is_set():
             try:
                 ready.put(item, timeout=0.2)
@@ -129,8 +141,8 @@ def ahead(batches: Iterator[Batch]) -> Generator[Batch, None, None]:
 
     def work() -> None:
         try:
-            for batch in batches:
-                put(batch)
+            for update in batches:
+                put(update)
                 if stop.is_set():
                     return
         except BaseException as error:  # handed to the thread that waits for batches

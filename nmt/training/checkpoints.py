@@ -2,7 +2,7 @@
 
     checkpoints/step-00000500/
         weights.index, weights.data-00000-of-00001    weights and both of Adam's moments, TensorFlow's format
-        state.json                                    step, data position, best scores; size and hash of the others
+        state.json                                    step, data position, scores, patience; size and hash of the others
 
 A folder is written under another name and renamed when complete. One that does not match its hashes is
 passed over on loading, and the one before it is used.
@@ -22,6 +22,7 @@ from pydantic import BaseModel
 
 from nmt.store.manifest import FileRecord, record
 from nmt.store.store import remove, replace
+from nmt.training.interval import Opened
 
 STATE = "state.json"
 
@@ -33,13 +34,16 @@ class State(BaseModel):
     epoch: int = 0
     group: int = 0
     seconds: float = 0.0  # spent training, over all sittings
+    bleu: float | None = None  # on the dev set at this very step, if it was evaluated
     best_bleu: float | None = None
     best_step: int | None = None
+    stale: int = 0  # evaluations since the best one
+    opened: Opened = Opened()  # the updates since the last line of progress
     files: dict[str, FileRecord] = {}
 
 
-def save(folder: Path, state: State, write: Callable[[str], Any], keep: int) -> Path:
-    """Write a checkpoint by `write(prefix)` and `state`, then drop the oldest beyond `keep`."""
+def save(folder: Path, state: State, write: Callable[[str], Any], keep: int, keep_best: int = 0) -> Path:
+    """Write a checkpoint by `write(prefix)` and `state`, then drop all but the newest and the best."""
     final = folder / f"step-{state.step:08d}"
     temporary = folder / f".{final.name}.partial"
     remove(temporary)
@@ -52,7 +56,7 @@ def save(folder: Path, state: State, write: Callable[[str], Any], keep: int) -> 
         file.flush()
         os.fsync(file.fileno())
     replace(temporary, final)
-    for old in listed(folder)[:-keep]:
+    for old in set(listed(folder)[:-keep]) - set(best(folder, keep_best)):
         remove(old)
     return final
 
@@ -60,6 +64,16 @@ def save(folder: Path, state: State, write: Callable[[str], Any], keep: int) -> 
 def listed(folder: Path) -> list[Path]:
     """All checkpoints, oldest first."""
     return sorted(folder.glob("step-*"))
+
+
+def best(folder: Path, count: int) -> list[Path]:
+    """The checkpoints with the best dev BLEU, best first, of equal ones the later; only those that were evaluated."""
+    scored = [
+        (state.bleu, state.step, path)
+        for path in listed(folder)
+        if (state := read_state(path)) and state.bleu is not None
+    ]
+    return [path for *_, path in sorted(scored, reverse=True)[:count]]
 
 
 def newest(folder: Path, say: Callable[[str], None], at_most: int | None = None) -> tuple[Path, State] | None:

@@ -2,70 +2,50 @@
 
 from __future__ import annotations
 
-import math
+import json
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from nmt.corpus import encode
 from nmt.errors import TrainingError
 from nmt.model.schedule import learning_rate
-from nmt.model.transformer import Transformer, no_dropout, seeded_dropout
 from nmt.training import checkpoints
-from nmt.training.batches import Batch, Batches, Position, ahead
+from nmt.training.batches import Batches, Position, Update, ahead
 from nmt.training.checkpoints import State
-from nmt.training.evaluate import dev_bleu
+from nmt.training.evaluate import dev_score
+from nmt.training.interval import Interval
 from nmt.training.job import Job
 from nmt.training.metrics import Metrics
-from nmt.training.optimizer import Adam
+from nmt.training.pulse import EVALUATING, READING, SAVING, UPDATING, Pulse
 from nmt.training.ranks import Ranks
 from nmt.training.records import duration
+from nmt.training.step import Step
 
-IDS = tf.TensorSpec([None, None], tf.int32)
+SHOWN = 5  # line numbers told of a bad update; the file has them all
 
 
 class Trainer:
     """One rank of a training. Only the first rank writes and speaks."""
 
-    def __init__(self, job: Job, ranks: Ranks) -> None:
-        self.job, self.ranks, self.settings = job, ranks, job.train
-        self.model = Transformer(job.shape, job.seed)
-        self.adam = Adam(self.model.weights, job.train)
-        self.step = tf.Variable(0, dtype=tf.int64, trainable=False)
+    def __init__(self, job: Job, ranks: Ranks, threads: int = 0) -> None:
+        self.job, self.ranks, self.settings, self.threads = job, ranks, job.train, threads
+        self.data = encode.load(job.data, "train")
+        self.batches = Batches(self.data, job.train, job.seed, ranks.rank, ranks.size)
+        self.step = Step(job, ranks)
+        self.saved = self.step.saved()
         self.state = State()
-        self.batches = Batches(encode.load(job.data, "train"), job.train, job.seed, ranks.rank, ranks.size)
-        self.saved = tf.train.Checkpoint(
-            weights=self.model.weights, means=self.adam.means, squares=self.adam.squares, step=self.step
-        )
-        self.update = tf.function(self._update, input_signature=[IDS, IDS, tf.TensorSpec([], tf.float32)])
-        self.measure = tf.function(self._measure, input_signature=[IDS, IDS])
-
-    def _update(self, source: Any, target: Any, rate: Any) -> Any:
-        """One update of all ranks together: [smoothed loss, nll, target pieces, gradient norm], over all ranks."""
-        dropout = seeded_dropout(self.settings.dropout, self.job.seed, self.step * self.ranks.size + self.ranks.rank)
-        with tf.GradientTape() as tape:
-            loss, nll, pieces = self.model.losses(source, target, self.settings.label_smoothing, dropout)
-        gradients = [tf.convert_to_tensor(g) for g in tape.gradient(loss, list(self.model.weights.values()))]
-        # Sums and counts travel, not means: ranks whose batches differ in size weigh as their pieces do.
-        *gradients, loss, nll, pieces = self.ranks.sum([*gradients, loss, nll, pieces])
-        gradients = [gradient / pieces for gradient in gradients]
-        norm = tf.linalg.global_norm(gradients)
-        self.adam.apply(gradients, self.step, rate)
-        self.step.assign_add(1)
-        return tf.stack([loss / pieces, nll / pieces, pieces, norm])
-
-    def _measure(self, source: Any, target: Any) -> Any:
-        """[smoothed loss, nll, pieces] of a batch, summed over its pieces."""
-        return tf.stack(self.model.losses(source, target, self.settings.label_smoothing, no_dropout))
+        self.pulse = Pulse(job.work / "pulse", ranks.rank)
+        self.checkpointed = time.monotonic()
 
     def run(self) -> None:
         """Train up to the wanted step, from the newest checkpoint if there is one."""
-        self.resume()
         with ExitStack() as stack:
+            stack.enter_context(self.pulse)
+            self.resume()
             metrics = Metrics(self.job.work, self.state.step) if self.ranks.rank == 0 else None
             if metrics:
                 stack.callback(metrics.close)
@@ -73,32 +53,51 @@ class Trainer:
             stream = stack.enter_context(closing(ahead(self.batches(Position(self.state.epoch, self.state.group)))))
             self.train(stream, metrics)
 
-    def train(self, stream: Iterator[Batch], metrics: Metrics | None) -> None:
-        """Make the updates that are left, one batch of `stream` each."""
-        interval, checkpointed = Interval(), time.monotonic()
-        while self.state.step < self.settings.steps:
-            batch = next(stream)
+    def train(self, stream: Iterator[Update], metrics: Metrics | None) -> None:
+        """Make the updates that are left, one of `stream` each."""
+        interval = Interval(self.state.opened)
+        while not self.finished():
+            self.pulse.at(self.state.step, READING)
+            update = next(stream)
             rate = learning_rate(
                 self.state.step, self.settings.learning_rate, self.settings.width, self.settings.warmup
             )
+            self.pulse.at(self.state.step, UPDATING)
             interval.begin()
-            figures = self.update(batch.source, batch.target, rate)
-            interval.end(figures, batch)
+            interval.end(self.step(update, rate), update)
             done = self.state.step + 1
             self.state = self.state.model_copy(
-                update={"step": done, "epoch": batch.after.epoch, "group": batch.after.group}
+                update={"step": done, "epoch": update.after.epoch, "group": update.after.group, "bleu": None}
             )
-            last = done == self.settings.steps
-            if done % self.settings.log_every == 0 or last:
+            evaluating = self.is_due(self.settings.eval_every)
+            saving = self.is_due(self.settings.checkpoint_every) or evaluating or self.clock_is_due()
+            if saving or self.is_due(self.settings.log_every):
+                self.check(interval)  # no checkpoint may hold what a bad update has spoilt
+            if self.is_due(self.settings.log_every) or evaluating:
                 self.log(interval, rate, metrics)
                 interval = Interval()
-            if done % self.settings.eval_every == 0 or last:
+            if evaluating:
                 self.evaluate(metrics)
-            due = (time.monotonic() - checkpointed) / 60 >= self.settings.checkpoint_minutes
-            if done % self.settings.checkpoint_every == 0 or last or due:
-                self.check_finite(figures)
-                self.save()
-                checkpointed = time.monotonic()
+            if saving:
+                self.save(interval)
+
+    def finished(self) -> bool:
+        """Whether all steps are made, or patience has run out."""
+        out = 0 < self.settings.patience <= self.state.stale
+        if out and self.ranks.rank == 0:
+            say(
+                f"stopping at step {self.state.step:,}: dev BLEU has not risen for {self.state.stale} evaluations; "
+                f"the best was {self.state.best_bleu:.2f} at step {self.state.best_step:,}"
+            )
+        return out or self.state.step >= self.settings.steps
+
+    def is_due(self, every: int) -> bool:
+        """Whether something done every so many steps, and at the last, is due."""
+        return self.state.step % every == 0 or self.state.step == self.settings.steps
+
+    def clock_is_due(self) -> bool:
+        """Whether the last checkpoint is too long ago."""
+        return (time.monotonic() - self.checkpointed) / 60 >= self.settings.checkpoint_minutes
 
     def resume(self) -> None:
         """Take up the newest whole checkpoint; the first rank reads it, the others are told."""
@@ -108,22 +107,14 @@ class Trainer:
                 path, self.state = found
                 self.saved.read(str(path / "weights")).assert_consumed()
                 say(f"resuming from {path.name}")
-        position = tf.Variable([self.state.step, self.state.epoch, self.state.group], dtype=tf.int64)
-        self.ranks.broadcast([position, self.step, *self.saved_variables()])
-        step, epoch, group = (int(value) for value in position.numpy())
-        self.state = self.state.model_copy(update={"step": step, "epoch": epoch, "group": group})
-
-    def saved_variables(self) -> list[Any]:
-        """The weights and both moments."""
-        return [v for table in (self.model.weights, self.adam.means, self.adam.squares) for v in table.values()]
+        self.state = self.ranks.share(self.state)
+        self.ranks.broadcast(self.step.variables())
 
     def log(self, interval: Interval, rate: float, metrics: Metrics | None) -> None:
         """Report the steps since the last report."""
         values = interval.summary()
         seconds = self.state.seconds + interval.seconds
         self.state = self.state.model_copy(update={"seconds": seconds})
-        if not math.isfinite(values["loss"]):
-            raise self.not_finite()
         if metrics is None:
             return
         values |= {"learning_rate": rate, "seconds": round(seconds, 3), "epoch": self.state.epoch}
@@ -140,98 +131,92 @@ class Trainer:
             f"step {self.state.step:,}/{self.settings.steps:,}  loss {values['loss']:.4f}  "
             f"{values['tokens_per_second']:,.0f} tokens/s  rate {rate:.2e}  norm {values['gradient_norm']:.3f}  "
             f"padding {values['padding']:.1%}  left {duration(left)}"
+            + (f"  {values['left_out']} left out (overflow)" if values["left_out"] else "")
         )
 
     def evaluate(self, metrics: Metrics | None) -> None:
-        """Dev loss on all ranks, dev BLEU on the first."""
+        """Dev loss and dev BLEU, each rank its share of the work."""
         began = time.monotonic()
-        dev = Batches(encode.load(self.job.data, "dev"), self.settings.model_copy(update={"max_length": 10**6}), 0,
-                      self.ranks.rank, self.ranks.size)  # fmt: skip
-        total = tf.zeros([3])
-        for group in dev.plan(0):
-            batch = dev.batch(group[self.ranks.rank :: self.ranks.size], Position())
-            total += self.measure(batch.source, batch.target)
-        loss, nll, pieces = (float(value) for value in self.ranks.sum([total])[0])
+        loss, nll, pieces = self.dev_loss()
+        found = dev_score(
+            self.job,
+            self.step.model.numpy(),
+            self.ranks,
+            self.threads,
+            lambda _: self.pulse.at(self.state.step, EVALUATING),
+        )
+        better = self.state.best_bleu is None or found.bleu > self.state.best_bleu
+        self.state = self.state.model_copy(update={"bleu": found.bleu, "stale": 0 if better else self.state.stale + 1})
+        if better:
+            self.state = self.state.model_copy(update={"best_bleu": found.bleu, "best_step": self.state.step})
         if metrics is None:
             return
-        bleu, in_pieces, samples = dev_bleu(self.job, self.model.numpy())
-        if self.state.best_bleu is None or bleu >= self.state.best_bleu:
-            self.state = self.state.model_copy(update={"best_bleu": bleu, "best_step": self.state.step})
         values: dict[str, Any] = {
             "loss": loss / pieces,
             "nll": nll / pieces,
-            "bleu": bleu,
-            "piece_bleu_not_sacrebleu": in_pieces,
+            "bleu": found.bleu,
+            "piece_bleu_not_sacrebleu": found.piece_bleu,
+            "samples": [sample.model_dump() for sample in found.samples],
+            "eval_seconds": round(time.monotonic() - began, 3),
         }
-        values |= {"samples": samples, "eval_seconds": round(time.monotonic() - began, 3)}
         metrics.add("eval", self.state.step, values, {
-            "eval_loss": loss / pieces, "eval_BLEU": bleu, "eval_piece_BLEU_not_sacreBLEU": in_pieces,
+            "eval_loss": loss / pieces, "eval_BLEU": found.bleu, "eval_piece_BLEU_not_sacreBLEU": found.piece_bleu,
         })  # fmt: skip
-        say(f"step {self.state.step:,}: dev loss {loss / pieces:.4f}, dev BLEU {bleu:.2f}  {samples[0]['output']!r}")
+        say(f"step {self.state.step:,}: dev loss {loss / pieces:.4f}, dev BLEU {found.bleu:.2f}")
+        for sample in found.samples:
+            say(f"  {sample.source}\n    = {sample.reference}\n    > {sample.output}")
 
-    def save(self) -> None:
+    def dev_loss(self) -> tuple[float, float, float]:
+        """Loss, negative log-likelihood and number of pieces, summed over the dev set."""
+        every_pair = self.settings.model_copy(update={"max_length": 10**6, "accumulate": 1})
+        dev = Batches(encode.load(self.job.data, "dev"), every_pair, 0, self.ranks.rank, self.ranks.size)
+        total = tf.zeros([3])
+        for group in dev.plan(0):
+            batch = dev.batch(group[self.ranks.rank :: self.ranks.size])
+            total += self.step.measure(batch.source, batch.target)
+            self.pulse.at(self.state.step, EVALUATING)
+        _, (summed,) = self.ranks.sum([], [total])
+        loss, nll, pieces = (float(value) for value in summed)
+        return loss, nll, pieces
+
+    def save(self, interval: Interval) -> None:
         """Write a checkpoint; the first rank does."""
+        self.pulse.at(self.state.step, SAVING)
         if self.ranks.rank == 0:
-            checkpoints.save(self.job.work / "checkpoints", self.state, self.saved.write, self.settings.keep)
+            self.state = self.state.model_copy(update={"opened": interval.opened()})
+            keep, best = self.settings.keep, self.settings.keep_best
+            checkpoints.save(self.job.work / "checkpoints", self.state, self.saved.write, keep, best)
+        self.checkpointed = time.monotonic()
 
-    def check_finite(self, figures: Any) -> None:
-        """Never let a checkpoint hold weights that a bad update has spoilt."""
-        if not np.isfinite(figures.numpy()).all():
-            raise self.not_finite()
-
-    def not_finite(self) -> TrainingError:
-        """What to say when the loss is not a number."""
+    def check(self, interval: Interval) -> None:
+        """Stop where a loss or gradient was not a number: say when, on which lines, and what is still good."""
+        bad = interval.bad(may_overflow=self.step.scale.used)
+        if bad is None:
+            return
+        step = self.state.step - len(interval.groups) + bad + 1
+        lines = (self.data.order[interval.groups[bad]] + 1).tolist()
+        record = self.job.work / "bad-update.json"
+        if self.ranks.rank == 0:
+            record.write_text(json.dumps({"step": step, "lines": lines}) + "\n", encoding="utf-8")
         saved = checkpoints.listed(self.job.work / "checkpoints")
-        return TrainingError(
-            f"the loss is not a finite number at step {self.state.step:,}. "
-            "Lower train.learning_rate or raise train.warmup. "
+        raise TrainingError(
+            f"the loss is not a finite number at step {step:,}, on {len(lines):,} pairs: lines "
+            f"{', '.join(map(str, lines[:SHOWN]))}{' …' if len(lines) > SHOWN else ''} of the clean training text "
+            f"(all in {record}). Lower train.learning_rate or raise train.warmup. "
             + (f"The last good checkpoint is {saved[-1].name}." if saved else "No checkpoint was written yet.")
         )
 
     def say_beginning(self) -> None:
         """One line on what is about to happen."""
         if self.ranks.rank == 0:
-            unit, size = self.settings.batch_unit, self.settings.batch
+            unit, size, parts = self.settings.batch_unit, self.settings.batch, self.settings.accumulate
+            times = f" x {parts} accumulated" if parts > 1 else ""
             say(
-                f"{self.job.shape.parameters:,} parameters, {len(self.batches.usable):,} pairs; "
-                f"{size:,} {unit} x {self.ranks.size} ranks = {size * self.ranks.size:,} {unit} per update"
+                f"{self.job.shape.parameters:,} parameters, "
+                f"checkpoints of {self.job.shape.checkpoint_bytes / 1e6:,.0f} MB, {len(self.batches.usable):,} pairs; "
+                f"{size:,} {unit} x {self.ranks.size} ranks{times} = "
+                f"{size * self.ranks.size * parts:,} {unit} per update"
             )
-
-
-class Interval:
-    """What happened since the last report."""
-
-    def __init__(self) -> None:
-        self.figures: list[Any] = []
-        self.padding: list[float] = []
-        self.seconds = 0.0
-        self.began = 0.0
-
-    def begin(self) -> None:
-        """An update starts."""
-        self.began = time.monotonic()
-
-    def end(self, figures: Any, batch: Batch) -> None:
-        """An update was handed to TensorFlow; on a CPU it is also done."""
-        self.figures.append(figures)
-        self.padding.append(batch.padding)
-        self.seconds += time.monotonic() - self.began
-
-    def summary(self) -> dict[str, float]:
-        """Means over the interval, and rates."""
-        waited = time.monotonic()
-        rows = np.stack([figures.numpy() for figures in self.figures])  # a GPU's queue is emptied here
-        self.seconds += time.monotonic() - waited
-        loss, nll, pieces, norm = rows.mean(axis=0).tolist()
-        return {
-            "loss": loss,
-            "nll": nll,
-            "gradient_norm": norm,
-            "tokens_per_second": round(float(rows[:, 2].sum()) / self.seconds, 1),
-            "step_seconds": self.seconds / len(rows),
-            "pieces_per_step": pieces,
-            "padding": float(np.mean(self.padding)),
-        }
 
 
 def say(text: str) -> None:

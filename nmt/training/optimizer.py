@@ -37,3 +37,24 @@ class Adam:
                 epsilon=self.settings.adam_epsilon,
                 grad=gradient,
             )
+
+
+class LossScale:
+    """What gradients are multiplied by while they are 16-bit floats, so that small ones do not vanish.
+
+    Halved when a gradient overflows (that update is left out), doubled after PATIENT good updates.
+    """
+
+    FIRST, PATIENT, MOST = 2.0**10, 2_000, 2.0**24
+
+    def __init__(self, precision: str) -> None:
+        self.used = precision == "float16"
+        self.value = tf.Variable(self.FIRST if self.used else 1.0, dtype=tf.float32, trainable=False)
+        self.good = tf.Variable(0, dtype=tf.int32, trainable=False)  # updates since the last change
+
+    def note(self, finite: Tensor) -> None:
+        """Take note of whether an update's gradients were finite."""
+        grown = self.good + 1 >= self.PATIENT
+        larger = tf.minimum(tf.where(grown, self.value * 2, self.value), self.MOST)
+        self.value.assign(tf.where(finite, larger, tf.maximum(self.value / 2, 1.0)))
+        self.good.assign(tf.where(finite & ~grown, self.good + 1, 0))

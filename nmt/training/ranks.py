@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
+
+from nmt.errors import TrainingError
 
 Tensor = Any
+Thing = TypeVar("Thing")
 
 
 class Ranks(Protocol):
@@ -13,14 +16,17 @@ class Ranks(Protocol):
     rank: int
     size: int
 
-    def sum(self, tensors: list[Tensor]) -> list[Tensor]:
-        """Each tensor summed over all ranks."""
+    def sum(self, gradients: list[Tensor], figures: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        """Each tensor summed over all ranks; figures always to the last bit, gradients perhaps in 16 bits."""
 
     def broadcast(self, variables: list[Any]) -> None:
         """Give every rank the first one's values."""
 
-    def any(self, flag: bool) -> bool:
-        """Whether any rank says yes."""
+    def share(self, thing: Thing) -> Thing:
+        """The first rank's thing, on every rank."""
+
+    def gather(self, thing: Thing) -> list[Thing]:
+        """The things of all ranks, in their order, on every rank."""
 
 
 class Alone:
@@ -29,44 +35,63 @@ class Alone:
     rank = 0
     size = 1
 
-    def sum(self, tensors: list[Tensor]) -> list[Tensor]:
+    def sum(self, gradients: list[Tensor], figures: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         """The tensors themselves."""
-        return tensors
+        return gradients, figures
 
     def broadcast(self, variables: list[Any]) -> None:
         """Nobody to tell."""
 
-    def any(self, flag: bool) -> bool:
-        """The flag itself."""
-        return flag
+    def share(self, thing: Thing) -> Thing:
+        """The thing itself."""
+        return thing
+
+    def gather(self, thing: Thing) -> list[Thing]:
+        """The thing itself."""
+        return [thing]
 
 
 class Horovod:
-    """Ranks started by horovodrun."""
+    """Ranks started by horovodrun or mpirun."""
 
-    def __init__(self, fp16_compression: bool) -> None:
+    def __init__(self, size: int, fp16_compression: bool) -> None:
         import horovod.tensorflow as hvd
 
         hvd.init()
+        if hvd.size() != size:
+            raise TrainingError(
+                f"{size} ranks were started and Horovod knows of {hvd.size()}: it was built without what started them. "
+                "For train.launcher: mpi, install Open MPI (mpicxx must be on the PATH) and run make setup again."
+            )
         self.hvd = hvd
-        self.rank, self.size = hvd.rank(), hvd.size()
+        self.rank, self.size = hvd.rank(), size
         self.local_rank = hvd.local_rank()
-        self.compression = hvd.Compression.fp16 if fp16_compression else hvd.Compression.none
+        self.fp16_compression = fp16_compression
 
-    def sum(self, tensors: list[Tensor]) -> list[Tensor]:
+    def sum(self, gradients: list[Tensor], figures: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         """Each tensor summed over all ranks; Horovod fuses them into few messages."""
-        import tensorflow as tf
-
-        packed, contexts = zip(*(self.compression.compress(tf.convert_to_tensor(t)) for t in tensors), strict=True)
-        summed = self.hvd.grouped_allreduce(list(packed), op=self.hvd.Sum)
-        return [self.compression.decompress(t, context) for t, context in zip(summed, contexts, strict=True)]
+        if not self.fp16_compression:
+            summed = self.hvd.grouped_allreduce([*gradients, *figures], op=self.hvd.Sum)
+            return summed[: len(gradients)], summed[len(gradients) :]
+        # One group holds one type; figures are counts, which 16 bits would round.
+        figures = self.hvd.grouped_allreduce(figures, op=self.hvd.Sum)
+        if gradients:
+            fp16 = self.hvd.Compression.fp16
+            packed, contexts = zip(*map(fp16.compress, gradients), strict=True)
+            summed = self.hvd.grouped_allreduce(list(packed), op=self.hvd.Sum)
+            gradients = [fp16.decompress(tensor, context) for tensor, context in zip(summed, contexts, strict=True)]
+        return gradients, figures
 
     def broadcast(self, variables: list[Any]) -> None:
         """Give every rank the first one's values."""
         self.hvd.broadcast_variables(variables, root_rank=0)
 
-    def any(self, flag: bool) -> bool:
-        """Whether any rank says yes."""
-        import tensorflow as tf
+    def share(self, thing: Thing) -> Thing:
+        """The first rank's thing, on every rank."""
+        shared: Thing = self.hvd.broadcast_object(thing, root_rank=0)
+        return shared
 
-        return bool(self.hvd.allreduce(tf.constant(float(flag)), op=self.hvd.Sum, name="any") > 0)
+    def gather(self, thing: Thing) -> list[Thing]:
+        """The things of all ranks, in their order, on every rank."""
+        things: list[Thing] = self.hvd.allgather_object(thing)
+        return things

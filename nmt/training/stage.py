@@ -15,9 +15,11 @@ from typing import Any
 from nmt.cluster.launch import run, training_command
 from nmt.config import Experiment, ScoreSettings
 from nmt.corpus.bpe import read_vocabulary
-from nmt.store.store import link, link_tree
+from nmt.progress import Advance, progress
+from nmt.store.store import link, link_tree, remove
 from nmt.training import checkpoints
 from nmt.training.job import Job
+from nmt.training.pulse import Watch
 from nmt.training.records import read
 
 
@@ -46,15 +48,33 @@ def train(
         dev_target=inputs["download"] / f"dev.{target}",
         export=out / "model",
     )
+    for left_behind in work.glob(".eval-*"):  # by an evaluation that was killed
+        remove(left_behind)
     path = work / "job.json"
     path.write_text(job.model_dump_json(indent=1) + "\n", encoding="utf-8")
-    run(training_command(experiment.train.ranks, path), say)
+    watched = Watch(work / "pulse", experiment.train.ranks, experiment.train.stall_seconds)
+    with progress("train", experiment.train.steps, "steps") as advance:
+        run(training_command(experiment.train, path), say, Progress(watched, advance))
     last = checkpoints.listed(work / "checkpoints")[-1]
     link_tree(last, out / "checkpoint")
     link_tree(work / "tensorboard", out / "tensorboard")
     link(work / "metrics.jsonl", out / "metrics.jsonl")
     shutil.copyfile(work / "monitor.jsonl", out / "monitor.jsonl")  # a copy: a training that goes on appends to it
     return summary(job, last, read(work / "metrics.jsonl"))
+
+
+class Progress:
+    """Looks after the ranks, and moves the bar that a person at a terminal sees."""
+
+    def __init__(self, watched: Watch, advance: Advance) -> None:
+        self.watched, self.advance, self.shown = watched, advance, 0
+
+    def __call__(self) -> str | None:
+        """What is wrong, if anything is."""
+        trouble = self.watched.look()
+        self.advance(self.watched.step - self.shown)
+        self.shown = self.watched.step
+        return trouble
 
 
 def folder_for(work: Path, steps: int) -> Path:
@@ -80,5 +100,6 @@ def summary(job: Job, last: Path, rows: list[dict[str, Any]]) -> dict[str, Any]:
         "dev_loss": round(evals[-1]["loss"], 4),
         "best_dev_bleu": best["bleu"],
         "best_step": best["step"],
+        "stopped_early": trains[-1]["step"] < job.train.steps,
         "checkpoint": {"name": last.name, "files": files, "bytes": sum(files.values())},
     }

@@ -236,7 +236,10 @@ def test_an_override_changes_one_entry(content: dict[str, Any], key: str, value:
 SPEED = {
     "download": {"mirror", "at_once"},
     "tokenize": {"workers"},
-    "train": {"threads", "checkpoint_minutes", "log_every"},
+    "train": {
+        *("threads", "checkpoint_minutes", "log_every"),
+        *("launcher", "fusion_mb", "cycle_ms", "stall_seconds"),
+    },
     "score": {"batch_tokens", "threads"},
 }
 

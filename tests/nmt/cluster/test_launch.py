@@ -14,7 +14,7 @@ import pytest
 
 from nmt.cluster import launch
 from nmt.cluster.launch import OWNER, owner_is_gone, run, training_command
-from nmt.config import ROOT
+from nmt.config import ROOT, TrainSettings
 from nmt.errors import TrainingError
 
 CHILD_WITH_GRANDCHILD = """
@@ -191,11 +191,38 @@ def test_a_rank_knows_when_its_owner_has_gone(monkeypatch: pytest.MonkeyPatch):
     assert owner_is_gone()
 
 
+ALONE = [sys.executable, "-m", "nmt.training", "job.json"]
+
+
 def test_one_rank_needs_no_horovod():
-    assert training_command(1, Path("job.json")) == [sys.executable, "-m", "nmt.training", "job.json"]
+    assert training_command(TrainSettings(ranks=1), Path("job.json")) == ALONE
 
 
 def test_several_ranks_are_started_by_horovodrun():
-    command = training_command(3, Path("job.json"))
-    assert "horovodrun" in command[1] and command[-4:] == training_command(1, Path("job.json"))
+    command = training_command(TrainSettings(ranks=3, fusion_mb=32, cycle_ms=2.5), Path("job.json"))
+    assert "horovodrun" in command[1] and command[-4:] == ALONE
     assert command[command.index("-np") + 1] == "3" and "localhost:3" in command
+    assert command[command.index("--fusion-threshold-mb") + 1] == "32"
+    assert command[command.index("--cycle-time-ms") + 1] == "2.5"
+
+
+def test_or_by_mpirun(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    settings = TrainSettings(ranks=3, launcher="mpi", fusion_mb=32, cycle_ms=2.5)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(TrainingError, match=r"no mpirun. Install Open MPI .* or set train.launcher to gloo"):
+        training_command(settings, Path("job.json"))
+    (tmp_path / "mpirun").write_text("#!/bin/sh\n")
+    (tmp_path / "mpirun").chmod(0o755)
+    command = training_command(settings, Path("job.json"))
+    assert command[0] == str(tmp_path / "mpirun") and command[-4:] == ALONE
+    assert command[command.index("-np") + 1] == "3"
+    assert "HOROVOD_FUSION_THRESHOLD=33554432" in command and "HOROVOD_CYCLE_TIME=2.5" in command
+
+
+def test_trouble_ends_the_command_and_all_it_started():
+    said: list[str] = []
+    trouble = iter([None, "rank 1 sleeps"])
+    with pytest.raises(TrainingError, match=r"^rank 1 sleeps\. All ranks were ended; run again to go on"):
+        run(python(CHILD_WITH_GRANDCHILD), said.append, lambda: next(trouble, None))
+    pids = [int(pid) for pid in said[1].split()[1:]]
+    assert soon(lambda: not any(map(alive, pids))), end(*pids)

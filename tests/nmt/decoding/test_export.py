@@ -7,9 +7,9 @@ import tensorflow as tf
 
 from nmt.config import LearnBpeSettings, ScoreSettings, TokenizeSettings
 from nmt.corpus.bpe import learn, read_vocabulary
-from nmt.decoding.export import TextSettings, export
+from nmt.decoding.export import TextSettings, export, export_again, shape_of
 from nmt.decoding.translate import Translator
-from nmt.errors import RunError
+from nmt.errors import RequestError, RunError
 from nmt.model.shape import ModelShape
 from nmt.model.transformer import Transformer
 
@@ -77,3 +77,28 @@ def test_the_folder_is_self_contained(exported, tmp_path):
     assert names == {"model.bin", "config.json", "shared_vocabulary.json", "codes", "vocabulary.tsv", "text.json"}
     with pytest.raises(RunError, match="holds no model"):
         Translator(tmp_path, ScoreSettings())
+
+
+def test_exported_again_in_eight_bits_it_is_smaller_and_says_much_the_same(tmp_path):
+    (tmp_path / "train.en").write_text("the old man sees a dog\nthe woman reads the book\n" * 3)
+    learn([tmp_path / "train.en"], tmp_path, LearnBpeSettings(merges=20))
+    pieces = read_vocabulary(tmp_path / "vocabulary.tsv")
+    model = Transformer(ModelShape(len(pieces), 2, 128, 4, 512), seed=5)
+    assert shape_of(model.numpy(), 4) == model.shape
+    folder, out = tmp_path / "model", tmp_path / "small"
+    export(model.numpy(), model.shape, folder, tmp_path / "codes", tmp_path / "vocabulary.tsv", TEXT)
+    with pytest.raises(RunError, match=r"weights.npz is not there any more"):
+        export_again(folder, out, 4, "int8")
+    np.savez(tmp_path / "weights.npz", **model.numpy())
+    size = export_again(folder, out, 4, "int8")
+    assert size < 0.4 * sum(path.stat().st_size for path in folder.iterdir())
+    with pytest.raises(RequestError, match="exists already"):
+        export_again(folder, out, 4, "int8")
+    source, target = [["the"], ["dog"]], [["the"], ["man"]]
+    plain, small = (
+        ctranslate2.Translator(str(path), compute_type=kind).score_batch(source, target)
+        for path, kind in ((folder, "float32"), (out, "int8"))
+    )
+    for one, two in zip(plain, small, strict=True):
+        np.testing.assert_allclose(one.log_probs, two.log_probs, atol=0.2)
+    assert len(Translator(out, ScoreSettings())(["the old man", ""])) == 2

@@ -32,16 +32,17 @@ def test_every_pair_is_seen_once_per_epoch_by_exactly_one_rank(lengths, ranks, b
         batches = Batches(made_up(lengths), train, 1, rank, ranks)
         for item in itertools.islice(batches(Position(epoch)), len(batches.plan(epoch))):
             assert item.after.epoch in (epoch, epoch + 1)
-            seen.extend(item.pairs.tolist())
-            for row, pair in enumerate(item.pairs):  # both sides of a row are the same pair, padded with zeros
-                assert item.source[row].tolist() == [10 + pair] * lengths[pair][0] + [0] * (
-                    item.source.shape[1] - lengths[pair][0]
+            (share,) = item.batches
+            seen.extend(share.pairs.tolist())
+            for row, pair in enumerate(share.pairs):  # both sides of a row are the same pair, padded with zeros
+                assert share.source[row].tolist() == [10 + pair] * lengths[pair][0] + [0] * (
+                    share.source.shape[1] - lengths[pair][0]
                 )
-                assert item.target[row].tolist() == [10 + pair] * lengths[pair][1] + [0] * (
-                    item.target.shape[1] - lengths[pair][1]
+                assert share.target[row].tolist() == [10 + pair] * lengths[pair][1] + [0] * (
+                    share.target.shape[1] - lengths[pair][1]
                 )
-            width = max(item.source.shape[1], item.target.shape[1]) if unit == "tokens" else 1
-            assert (len(item.pairs) - 1) * width <= batch  # sharing out a group may give a rank one pair more
+            width = max(share.source.shape[1], share.target.shape[1]) if unit == "tokens" else 1
+            assert (len(share.pairs) - 1) * width <= batch  # sharing out a group may give a rank one pair more
     assert sorted(seen) == list(range(len(lengths)))
 
 
@@ -52,6 +53,21 @@ def test_two_ranks_make_the_updates_of_one_with_twice_the_batch(lengths, batch, 
     one = Batches(data, TrainSettings(batch=2 * batch, batch_unit=unit, max_length=100), 1, 0, 1)
     two = Batches(data, TrainSettings(batch=batch, batch_unit=unit, max_length=100), 1, 0, 2)
     assert [group.tolist() for group in one.plan(0)] == [group.tolist() for group in two.plan(0)]
+
+
+@given(LENGTHS, st.sampled_from([(1, 4), (2, 2), (4, 1)]), st.integers(1, 16), st.sampled_from(["tokens", "pairs"]))
+@settings(max_examples=40, deadline=None)
+def test_accumulating_shares_out_an_update_as_more_ranks_would(lengths, shares, batch, unit):
+    ranks, accumulate = shares
+    train = TrainSettings(batch=batch, batch_unit=unit, max_length=100, accumulate=accumulate)
+    parts = {}
+    for rank in range(ranks):
+        update = next(Batches(made_up(lengths), train, 1, rank, ranks)(Position()))
+        assert len(update.batches) == accumulate
+        parts |= {rank + place * ranks: part.pairs.tolist() for place, part in enumerate(update.batches)}
+    alone = TrainSettings(batch=batch, batch_unit=unit, max_length=100)
+    four = [next(Batches(made_up(lengths), alone, 1, rank, 4)(Position())).batches[0] for rank in range(4)]
+    assert [parts[part] for part in range(4)] == [part.pairs.tolist() for part in four]
 
 
 def test_order_depends_on_seed_and_epoch_only():
@@ -68,7 +84,7 @@ def test_a_stream_goes_on_from_any_position():
     stream = list(itertools.islice(batches(Position()), 40))  # over the end of several epochs
     for cut in (0, 5, 12, 13, 30):
         later = next(batches(stream[cut].after))
-        assert later.pairs.tolist() == stream[cut + 1].pairs.tolist()
+        assert later.group.tolist() == stream[cut + 1].group.tolist()
 
 
 def test_pairs_of_like_length_share_a_batch(corpus):
@@ -76,7 +92,10 @@ def test_pairs_of_like_length_share_a_batch(corpus):
 
     batches = Batches(load(corpus / "ids", "train"), TrainSettings(batch=1_000, batch_unit="tokens"), 1, 0, 1)
     epoch = itertools.islice(batches(Position()), len(batches.plan(0)))
-    full, pieces = map(sum, zip(*((b.target.size, np.count_nonzero(b.target)) for b in epoch), strict=True))
+    full, pieces = map(
+        sum,
+        zip(*((b.target.size, np.count_nonzero(b.target)) for update in epoch for b in update.batches), strict=True),
+    )
     assert 1 - pieces / full < 0.1
 
 
@@ -91,7 +110,7 @@ def test_batches_made_ahead_are_the_same_and_errors_arrive():
     batches = Batches(made_up([(3, 3)] * 30), TrainSettings(batch=4), 1, 0, 1)
     plain = itertools.islice(batches(Position()), 20)
     ready = itertools.islice(ahead(batches(Position())), 20)
-    assert [b.pairs.tolist() for b in plain] == [b.pairs.tolist() for b in ready]
+    assert [u.batches[0].pairs.tolist() for u in plain] == [u.batches[0].pairs.tolist() for u in ready]
 
     def broken():
         yield from itertools.islice(batches(Position()), 1)

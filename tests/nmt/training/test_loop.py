@@ -1,5 +1,6 @@
 """The loop in one process, with no Horovod: it learns, resumes exactly, and stops on bad numbers."""
 
+import itertools
 import json
 
 import numpy as np
@@ -7,8 +8,9 @@ import pytest
 import tensorflow as tf
 
 from nmt.errors import TrainingError
-from nmt.training import checkpoints
+from nmt.training import checkpoints, loop
 from nmt.training.batches import Position
+from nmt.training.evaluate import DevScore
 from nmt.training.loop import Trainer
 from nmt.training.ranks import Alone
 from nmt.training.records import duration, read
@@ -69,48 +71,105 @@ def test_every_evaluation_and_scalar_is_recorded(job):
     assert {"train_loss", "eval_loss", "eval_BLEU", "learning_rate", "global_gradient_norm", "steps_per_second"} <= tags
 
 
-def test_two_batches_as_one_or_summed_give_the_same_update(job):
-    """What two ranks do, without Horovod: gradients of two half batches, summed, against one whole batch."""
-    whole = Trainer(job("whole", batch=400, dropout=0.0), Alone())
-    batch = next(whole.batches(Position()))
-    halves = []
-    for rank in range(2):
-        trainer = Trainer(job("half", batch=200, dropout=0.0), TwoRanks(rank))
-        halves.append(next(trainer.batches(Position())))
-    assert sorted([*halves[0].pairs, *halves[1].pairs]) == sorted(batch.pairs)
-    expected = gradients(whole, batch)
-    summed = [a + b for a, b in zip(gradients(whole, halves[0]), gradients(whole, halves[1]), strict=True)]
-    for one, two in zip(expected, summed, strict=True):
-        np.testing.assert_allclose(one, two, atol=1e-4)
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_accumulated_batches_make_the_update_of_one_large_batch(job, precision):
+    """Dropout off, since its masks follow the parts of an update."""
+    sizes = {"steps": 3, "dropout": 0.0, "precision": precision, "eval_every": 9}
+    one, four = job("one", batch=400, **sizes), job("four", batch=100, accumulate=4, **sizes)
+    for settings in (one, four):
+        Trainer(settings, Alone()).run()
+    assert np.allclose(losses(one), losses(four), rtol=1e-5 if precision == "float32" else 2e-2)
+    last = [checkpoints.listed(done.work / "checkpoints")[-1] for done in (one, four)]
+    if precision == "float32":
+        for name in one.shape.weights():
+            first, second = (checkpoints.average([path], [name])[name] for path in last)
+            np.testing.assert_allclose(first, second, atol=1e-5)
 
 
-def gradients(trainer, batch):
-    with tf.GradientTape() as tape:
-        loss = trainer.model.losses(batch.source, batch.target, 0.1, lambda x: x)[0]
-    return [tf.convert_to_tensor(value).numpy() for value in tape.gradient(loss, list(trainer.model.weights.values()))]
+def test_a_run_killed_between_two_lines_of_progress_prints_the_lines_of_one_never_stopped(job):
+    every = {"log_every": 4, "checkpoint_every": 3, "eval_every": 12}
+    whole, stopped = job("whole", steps=12, **every), job("stopped", steps=12, **every)
+    Trainer(whole, Alone()).run()
+    trainer = Trainer(stopped, Alone())
+    trainer.save = killed_at(trainer, 9)
+    with pytest.raises(KeyboardInterrupt):
+        trainer.run()
+    assert checkpoints.listed(stopped.work / "checkpoints")[-1].name == "step-00000006"
+    Trainer(stopped, Alone()).run()
+    assert losses(stopped) == losses(whole)
 
 
-class TwoRanks(Alone):
-    size = 2
+def killed_at(trainer, step):
+    """Its `save`, which at that step never gets to write."""
+    save = trainer.save
 
-    def __init__(self, rank):
-        self.rank = rank
+    def killed(interval):
+        if trainer.state.step == step:
+            raise KeyboardInterrupt
+        save(interval)
+
+    return killed
+
+
+def test_the_best_are_kept_and_averaged_and_patience_ends_it(job, monkeypatch):
+    scores = iter([5.0, 9.0, 7.0, 9.0, 8.0, 1.0])
+    monkeypatch.setattr(loop, "dev_score", lambda *_: DevScore(bleu=next(scores), piece_bleu=0.0, samples=[]))
+    settings = job(
+        steps=60, eval_every=2, checkpoint_every=1, keep=2, keep_best=3, average_of="best", average=3, patience=3
+    )
+    Trainer(settings, Alone()).run()
+    folder = settings.work / "checkpoints"
+    assert [path.name[-2:] for path in checkpoints.listed(folder)] == ["04", "08", "09", "10"]
+    assert [path.name[-2:] for path in checkpoints.best(folder, 3)] == ["08", "04", "10"]
+    state = checkpoints.read_state(folder / "step-00000010")
+    assert (state.best_bleu, state.best_step, state.stale) == (9.0, 4, 3)
+    Trainer(settings, Alone()).run()  # nothing is left to do
+    assert checkpoints.listed(folder)[-1].name == "step-00000010"
+    patient = settings.model_copy(update={"train": settings.train.model_copy(update={"patience": 4})})
+    Trainer(patient, Alone()).run()
+    assert checkpoints.listed(folder)[-1].name == "step-00000012"
+
+
+def test_in_sixteen_bits_overflow_is_left_out_and_the_scale_backs_off(job):
+    settings = job(steps=16, precision="float16", dropout=0.0, eval_every=16)
+    trainer = Trainer(settings, Alone())
+    trainer.step.scale.value.assign(2.0**16)  # so that the first gradients overflow
+    trainer.run()
+    rows = [row for row in read(settings.work / "metrics.jsonl") if row["kind"] == "train"]
+    out = [row["left_out"] for row in rows]
+    assert out[0] == 1 and out[-1] == 0 and sorted(out, reverse=True) == out
+    assert rows[-1]["loss_scale"] == 2.0 ** (16 - sum(out))
+    assert all(np.isfinite(row["loss"]) for row in rows)
+    assert rows[sum(out) - 1]["loss"] != rows[-1]["loss"]  # the weights move once the gradients are good
+
+
+def test_in_sixteen_bits_it_learns_as_in_thirty_two(job):
+    last = {}
+    for precision in ("float32", "float16", "bfloat16"):
+        settings = job(precision, steps=30, eval_every=30, dropout=0.0, learning_rate=1.0, precision=precision)
+        Trainer(settings, Alone()).run()
+        last[precision] = losses(settings)[-1][1]
+    assert last["float16"] == pytest.approx(last["float32"], abs=0.02)
+    assert last["bfloat16"] == pytest.approx(last["float32"], abs=0.1)
 
 
 def test_a_loss_that_is_not_a_number_stops_before_the_next_checkpoint(job):
-    settings = job(steps=6)
+    settings = job(steps=6, log_every=6)  # nobody looks before the checkpoint is due
     trainer = Trainer(settings, Alone())
-    good = trainer.update
+    good = trainer.step.whole
 
     def spoil(*arguments):
         if trainer.state.step == 4:
-            trainer.model.weights["decoder/norm/scale"].assign(tf.fill([16], float("nan")))
+            trainer.step.model.weights["decoder/norm/scale"].assign(tf.fill([16], float("nan")))
         return good(*arguments)
 
-    trainer.update = spoil
-    with pytest.raises(TrainingError, match=r"not a finite number at step 5.*last good checkpoint is step-00000003"):
+    trainer.step.whole = spoil
+    with pytest.raises(TrainingError, match=r"not a finite number at step 5, on .*good checkpoint is step-00000003"):
         trainer.run()
     assert [path.name for path in checkpoints.listed(settings.work / "checkpoints")] == ["step-00000003"]
+    record = json.loads((settings.work / "bad-update.json").read_text())
+    fifth = list(itertools.islice(trainer.batches(Position()), 5))[-1]
+    assert record == {"step": 5, "lines": (trainer.data.order[fifth.group] + 1).tolist()}
 
 
 def test_durations_read_well():

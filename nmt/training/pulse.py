@@ -1,0 +1,149 @@
+"""Signs of life: each rank says where it is, and whoever started them sees when nothing moves any more.
+
+    pulse/rank-1.json    written every second by a thread of rank 1, also while the rank itself is waiting
+
+A rank that waits for another still beats; one that was stopped, or that is stuck inside a library, does not. So
+when all stand still, it can be told which one the others are waiting for.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ValidationError
+
+READING, UPDATING, EVALUATING, SAVING, STARTING = (
+    "waiting for a batch",
+    "in its update",
+    "evaluating",
+    "writing a checkpoint",
+    "starting",
+)
+INTERVAL = 1.0  # seconds between beats
+SILENT = 10.0  # seconds without a beat after which a rank does not answer
+
+
+class Sign(BaseModel):
+    """What a rank says of itself."""
+
+    rank: int
+    pid: int
+    host: str
+    step: int = 0
+    doing: str = STARTING
+    moves: int = 0
+    beats: int = 0
+
+
+class Pulse:
+    """The pulse of this rank, for the time of a block."""
+
+    def __init__(self, folder: Path, rank: int) -> None:
+        self.path = folder / f"rank-{rank}.json"
+        self.sign = Sign(rank=rank, pid=os.getpid(), host=platform.node())
+        self.stop = threading.Event()
+        self.thread = threading.Thread(target=self.beat, daemon=True, name="pulse")
+
+    def __enter__(self) -> Pulse:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop.set()
+        self.thread.join()
+
+    def at(self, step: int, doing: str) -> None:
+        """Say that the rank has moved on."""
+        self.sign = self.sign.model_copy(update={"step": step, "doing": doing, "moves": self.sign.moves + 1})
+
+    def beat(self) -> None:
+        """Write the sign, again and again."""
+        beats = 0
+        while True:
+            beats += 1
+            temporary = self.path.with_suffix(f".{self.sign.pid}.tmp")
+            temporary.write_text(self.sign.model_copy(update={"beats": beats}).model_dump_json(), encoding="utf-8")
+            temporary.replace(self.path)
+            if self.stop.wait(INTERVAL):
+                return
+
+
+@dataclass
+class Seen:
+    """A rank's sign, and when it last changed by the watcher's own clock."""
+
+    sign: Sign
+    moved: float
+    beaten: float
+
+
+class Watch:
+    """Looks at the pulses of all ranks."""
+
+    def __init__(self, folder: Path, ranks: int, limit: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self.folder, self.ranks, self.limit, self.clock = folder, ranks, limit, clock
+        self.began = clock()
+        self.seen: dict[int, Seen] = {}
+        for old in folder.glob("rank-*"):  # of a training before
+            old.unlink()
+
+    @property
+    def step(self) -> int:
+        """How far the training is."""
+        return max((seen.sign.step for seen in self.seen.values()), default=0)
+
+    def look(self) -> str | None:
+        """What is wrong, once nothing has moved for too long; else None."""
+        now = self.clock()
+        for rank in range(self.ranks):
+            self.read(rank, now)
+        moved = max((seen.moved for seen in self.seen.values()), default=self.began)
+        return self.verdict(now) if now - moved > self.limit else None
+
+    def read(self, rank: int, now: float) -> None:
+        """Take note of what a rank says."""
+        try:
+            sign = Sign.model_validate_json((self.folder / f"rank-{rank}.json").read_text(encoding="utf-8"))
+        except (OSError, ValidationError):
+            return
+        before = self.seen.get(rank)
+        if before is None:
+            self.seen[rank] = Seen(sign, now, now)
+            return
+        if sign.moves != before.sign.moves:
+            before.moved = now
+        if sign.beats != before.sign.beats:
+            before.beaten = now
+        before.sign = sign
+
+    def verdict(self, now: float) -> str:
+        """Which ranks the others are waiting for."""
+        missing = [f"rank {rank} has never said a word" for rank in range(self.ranks) if rank not in self.seen]
+        silent = [
+            f"{self.named(seen.sign)} does not answer any more; it was {place(seen.sign)}"
+            for seen in self.seen.values()
+            if now - seen.beaten > min(SILENT, self.limit)
+        ]
+        signs = [seen.sign for seen in self.seen.values()]
+        behind = min(((sign.step, sign.doing == UPDATING) for sign in signs), default=None)
+        last = [
+            f"{self.named(sign)} is {place(sign)}" for sign in signs if (sign.step, sign.doing == UPDATING) == behind
+        ]
+        return f"nothing has moved for {self.limit:,.0f} seconds: " + "; ".join(missing or silent or last)
+
+    @staticmethod
+    def named(sign: Sign) -> str:
+        """A rank by all that helps to find it."""
+        return f"rank {sign.rank} (process {sign.pid} on {sign.host})"
+
+
+def place(sign: Sign) -> str:
+    """Where a rank is."""
+    return f"{sign.doing} at step {sign.step:,}"

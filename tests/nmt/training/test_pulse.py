@@ -1,0 +1,79 @@
+"""Signs of life, and who is to blame when there are none."""
+
+from nmt.training.pulse import READING, UPDATING, Pulse, Sign, Watch
+
+
+class Ranks:
+    """Ranks that do what a test says, and a clock that only it moves."""
+
+    def __init__(self, folder, count):
+        self.folder, self.now = folder, 0.0
+        folder.mkdir()
+        self.signs = {rank: Sign(rank=rank, pid=100 + rank, host="node") for rank in range(count)}
+        self.watch = Watch(folder, count, limit=60, clock=lambda: self.now)
+
+    def say(self, rank, **changes):
+        self.signs[rank] = self.signs[rank].model_copy(update={"beats": self.signs[rank].beats + 1, **changes})
+        (self.folder / f"rank-{rank}.json").write_text(self.signs[rank].model_dump_json())
+
+    def later(self, seconds):
+        self.now += seconds
+        return self.watch.look()
+
+
+def test_all_is_well_while_somebody_moves(tmp_path):
+    ranks = Ranks(tmp_path / "pulse", 2)
+    for number in range(20):
+        ranks.say(0, step=number, moves=number)
+        ranks.say(1, step=0, moves=0)  # slow, but the other has work of its own
+        assert ranks.later(30) is None
+    assert ranks.watch.step == 19
+
+
+def test_a_rank_that_does_not_answer_is_named(tmp_path):
+    ranks = Ranks(tmp_path / "pulse", 3)
+    for rank in range(3):
+        ranks.say(rank, step=7, doing=UPDATING, moves=20)
+    assert ranks.later(1) is None
+    for _ in range(59):
+        for rank in (0, 2):  # they wait for rank 1, and still beat
+            ranks.say(rank)
+        assert ranks.later(1) is None
+    ranks.say(0), ranks.say(2)
+    assert ranks.later(2) == (
+        "nothing has moved for 60 seconds: "
+        "rank 1 (process 101 on node) does not answer any more; it was in its update at step 7"
+    )
+
+
+def test_a_rank_that_beats_but_is_behind_is_named(tmp_path):
+    ranks = Ranks(tmp_path / "pulse", 2)
+    for _ in range(70):
+        ranks.say(0, step=7, doing=UPDATING, moves=20)
+        ranks.say(1, step=7, doing=READING, moves=19)
+        verdict = ranks.later(1)
+    assert verdict.endswith(": rank 1 (process 101 on node) is waiting for a batch at step 7")
+
+
+def test_a_rank_that_never_began_is_named(tmp_path):
+    ranks = Ranks(tmp_path / "pulse", 2)
+    ranks.say(0, moves=1)
+    assert ranks.later(1) is None
+    assert ranks.later(61).endswith(": rank 1 has never said a word")
+
+
+def test_the_pulses_of_an_earlier_training_do_not_count(tmp_path):
+    Ranks(tmp_path / "pulse", 1).say(0, step=900)
+    watch = Watch(tmp_path / "pulse", 1, limit=60)
+    assert watch.look() is None and watch.step == 0
+
+
+def test_a_rank_writes_where_it_is(tmp_path):
+    with Pulse(tmp_path / "pulse", 3) as pulse:
+        pulse.at(12, UPDATING)
+        pulse.at(13, READING)
+    watch = Watch(tmp_path / "other", 4, limit=60)
+    watch.folder = tmp_path / "pulse"
+    watch.read(3, 0.0)
+    sign = watch.seen[3].sign
+    assert (sign.rank, sign.moves >= 0, sign.beats >= 1) == (3, True, True)

@@ -1,0 +1,87 @@
+"""Two real Horovod processes: the updates of one, resumed to the last digit, and a hung one named and ended."""
+
+import json
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import psutil
+import pytest
+
+from nmt.cluster.launch import run, training_command
+from nmt.errors import TrainingError
+from nmt.training import checkpoints
+from nmt.training.loop import Trainer
+from nmt.training.pulse import Watch
+from nmt.training.ranks import Alone
+from nmt.training.records import read
+
+
+def train(job, watch=None, **changes):
+    """Train a job on the ranks it asks for, as the stage does; returns what was said."""
+    job = job.model_copy(update={"train": job.train.model_copy(update=changes)})
+    path = job.work / "job.json"
+    path.write_text(job.model_dump_json())
+    said = []
+    watch = watch or Watch(job.work / "pulse", job.train.ranks, job.train.stall_seconds)
+    run(training_command(job.train, path), said.append, watch.look)
+    return said
+
+
+def losses(job):
+    rows = [row for row in read(job.work / "metrics.jsonl") if row["kind"] == "train"]
+    return [(row["step"], row["loss"], row["gradient_norm"]) for row in rows]
+
+
+def weights(job):
+    last = checkpoints.listed(job.work / "checkpoints")[-1]
+    return checkpoints.average([last], list(job.shape.weights()))
+
+
+def test_two_ranks_make_the_updates_of_one_that_accumulates(job):
+    """Batches of unlike size, dropout and all: the parts of an update are the same, whoever does them."""
+    two, one = job("two", ranks=2, batch=150), job("one", batch=150, accumulate=2)
+    said = train(two)
+    assert any("2 ranks = 300 tokens per update" in line for line in said)
+    Trainer(one, Alone()).run()
+    np.testing.assert_allclose(losses(two), losses(one), rtol=1e-5)
+    ours, theirs = weights(two), weights(one)
+    for name in ours:
+        np.testing.assert_allclose(ours[name], theirs[name], atol=1e-5)
+    evals = [[row for row in read(done.work / "metrics.jsonl") if row["kind"] == "eval"] for done in (two, one)]
+    assert [row["bleu"] for row in evals[0]] == [row["bleu"] for row in evals[1]]
+    assert [row["samples"] for row in evals[0]] == [row["samples"] for row in evals[1]]  # put together in order
+    assert (two.export / "model.bin").is_file() and (two.export.with_name("weights.npz")).is_file()
+
+
+def test_two_ranks_resume_to_the_last_digit_and_compressed_gradients_do_little_harm(job):
+    whole, stopped, small = job("whole", ranks=2), job("stopped", ranks=2), job("small", ranks=2)
+    train(whole)
+    train(stopped, steps=3)
+    said = train(stopped)
+    assert "resuming from step-00000003" in said
+    assert losses(stopped) == losses(whole)
+    train(small, fp16_compression=True)
+    np.testing.assert_allclose(losses(small), losses(whole), rtol=2e-3)
+
+
+def test_a_rank_that_hangs_is_named_and_ended(job):
+    hung = job(ranks=2, steps=10_000, eval_every=10_000)
+    watch = Watch(hung.work / "pulse", 2, limit=120)
+    sign = hung.work / "pulse/rank-1.json"
+    pids = []
+
+    def stop_rank_1():
+        while not (sign.is_file() and json.loads(sign.read_text())["step"] >= 3):
+            time.sleep(0.2)
+        pids.append(json.loads(sign.read_text())["pid"])
+        os.kill(pids[0], signal.SIGSTOP)
+        watch.limit = 8
+
+    threading.Thread(target=stop_rank_1, daemon=True).start()
+    with pytest.raises(TrainingError, match=r"nothing has moved for 8 seconds: rank 1 \(process \d+ on .* not answer"):
+        train(hung, watch)
+    assert not psutil.pid_exists(pids[0])
+    assert checkpoints.listed(hung.work / "checkpoints")  # and what it had reached is kept
