@@ -7,7 +7,7 @@ import signal
 import sys
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +16,9 @@ from nmt.config import ScoreSettings, StageName, data_folder, load
 from nmt.errors import RequestError, WmtflowError, choices
 from nmt.store.plan import ORDER, plan, require_earlier
 from nmt.store.store import Store
+
+if TYPE_CHECKING:
+    from nmt.scoring.metrics import Scores
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -152,7 +155,7 @@ def score(
     if test_set and files:
         raise RequestError("--test-set and --files exclude each other")
     if test_set is None and files is None:
-        show_scores("test", result.bleu, result.signature, result.chrf)
+        show_scores("test", result)
         return
     from nmt.corpus.download import sacrebleu_files
     from nmt.decoding.translate import Translator
@@ -167,7 +170,7 @@ def score(
         if not path.is_file():
             raise RequestError(f"there is no file {path}")
     scores, _ = score_files(Translator(Path(result.model), experiment.score), *files, test_set or files[0].name)
-    show_scores(test_set or files[0].name, scores.bleu, scores.signature, scores.chrf)
+    show_scores(test_set or files[0].name, scores)
 
 
 @app.command()
@@ -213,13 +216,15 @@ def show_result(result: runs.Result) -> None:
         typer.echo(
             f"{stage.name:<{width}}  {'cached' if stage.cached else f'{stage.seconds:.1f} s':>9}  {stage.reason}"
         )
-    show_scores("test", result.bleu, result.signature, result.chrf)
+    show_scores("test", result)
     typer.echo(f"report: {result.report}")
 
 
-def show_scores(name: str, bleu: float, signature: str, chrf: float) -> None:
-    """A score with its signature."""
-    typer.echo(f"BLEU {bleu:.2f} on {name}  ({signature})\nchrF {chrf:.2f}")
+def show_scores(name: str, scores: runs.Result | Scores) -> None:
+    """Scores with their signatures."""
+    typer.echo(f"BLEU {scores.bleu:.2f} on {name}  ({scores.signature})\nchrF {scores.chrf:.2f}")
+    if scores.tokens_bleu is not None:
+        typer.echo(f"BLEU {scores.tokens_bleu:.2f} on its lower-cased tokens  ({scores.tokens_signature})")
 
 
 def main() -> None:

@@ -177,7 +177,10 @@ class TrainSettings(Settings):
     width: int = Field(512, ge=8, le=8192, description="model width (d_model)")
     heads: int = Field(8, ge=1, le=128, description="attention heads; width must be a multiple of it")
     feed_forward: int = Field(2048, ge=8, le=65536, description="width of the feed-forward layers")
-    dropout: float = Field(0.1, ge=0, lt=1, description="on residuals, attention weights and ReLU outputs")
+    dropout: float = Field(0.1, ge=0, lt=1, description="on embeddings and residuals")
+    inner_dropout: float | None = Field(
+        None, ge=0, lt=1, description="on attention weights and ReLU outputs; default: as dropout"
+    )
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="probability spread over the whole vocabulary")
     steps: int = Field(50_000, ge=1, description="updates; asking for more later continues")
     batch: int = Field(
@@ -230,6 +233,7 @@ class ScoreSettings(Settings):
 
     beam: int = Field(4, ge=1, le=64, description="hypotheses kept while decoding")
     length_penalty: float = Field(0.6, ge=0, description="log-probabilities are divided by length^this")
+    min_length: int = Field(1, ge=0, description="fewest pieces in a translation")
     max_length: int = Field(256, ge=1, description="most pieces in a translation")
     batch_tokens: int = speed(4_096, "source pieces decoded at once", ge=1)
     threads: int = speed(0, "CPU threads; 0: all cores", ge=0)

@@ -33,6 +33,8 @@ class Result(BaseModel):
     bleu: float
     signature: str
     chrf: float
+    tokens_bleu: float | None = None  # on lower-cased tokens: see nmt.scoring.metrics
+    tokens_signature: str = ""
     stages: list[StageResult] = Field(default_factory=list)
     report: str
     model: str
@@ -92,6 +94,8 @@ def write(experiment: Experiment, store: Store, manifests: dict[str, Manifest], 
         bleu=test["bleu"],
         signature=test["signature"],
         chrf=test["chrf"],
+        tokens_bleu=test["tokens_bleu"],
+        tokens_signature=test["tokens_signature"],
         stages=stages,
         report=str(target / "report.html"),
         model=str(store.folder("train", manifests["train"].key) / "model"),

@@ -57,6 +57,7 @@ class Translator:
             batch_type="tokens",
             beam_size=self.settings.beam,
             length_penalty=self.settings.length_penalty,
+            min_decoding_length=self.settings.min_length,
             max_decoding_length=self.settings.max_length,
             max_input_length=LONGEST,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import zlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -31,7 +31,7 @@ class Transformer:
         }
 
     def losses(
-        self, source: Tensor, target: Tensor, smoothing: float, dropout: Dropout, scale: Tensor | float = 1.0
+        self, source: Tensor, target: Tensor, smoothing: float, dropout: Dropouts, scale: Tensor | float = 1.0
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Summed smoothed loss, summed negative log-likelihood and number of target pieces of a padded batch.
 
@@ -62,7 +62,7 @@ class Transformer:
         }
         return model
 
-    def encode(self, source: Tensor, dropout: Dropout) -> tuple[Tensor, Tensor]:
+    def encode(self, source: Tensor, dropout: Dropouts) -> tuple[Tensor, Tensor]:
         """The encoded source [batch, length, width], and the bias that hides its padding."""
         bias = tf.cast(tf.equal(source, PAD_ID), tf.float32)[:, None, None, :] * MASKED
         x = self.embed(source, dropout)
@@ -72,7 +72,7 @@ class Transformer:
             x = self.residual(x, f"{name}/ffn", dropout, lambda y, name: self.feed(y, name, dropout))
         return layers.norm(x, self.weights, "encoder/norm"), bias
 
-    def decode(self, inputs: Tensor, memory: Tensor, source_bias: Tensor, dropout: Dropout) -> Tensor:
+    def decode(self, inputs: Tensor, memory: Tensor, source_bias: Tensor, dropout: Dropouts) -> Tensor:
         """The decoder's last states [batch, length, width] for target inputs that begin with <s>."""
         length = tf.shape(inputs)[1]
         causal = (1.0 - tf.linalg.band_part(tf.ones([length, length]), -1, 0)) * MASKED
@@ -81,31 +81,31 @@ class Transformer:
             name = f"decoder/{layer}"
             x = self.residual(x, f"{name}/self", dropout, lambda y, name: self.attend_self(y, causal, name, dropout))
             x = self.residual(x, f"{name}/cross", dropout, lambda y, name: layers.cross_attention(
-                y, memory, source_bias, self.weights, name, self.shape.heads, dropout))  # fmt: skip
+                y, memory, source_bias, self.weights, name, self.shape.heads, dropout.inner))  # fmt: skip
             x = self.residual(x, f"{name}/ffn", dropout, lambda y, name: self.feed(y, name, dropout))
         return layers.norm(x, self.weights, "decoder/norm")
 
-    def embed(self, ids: Tensor, dropout: Dropout) -> Tensor:
+    def embed(self, ids: Tensor, dropout: Dropouts) -> Tensor:
         """Pieces as vectors, with their positions added."""
         vectors = tf.gather(self.weights["embedding"], ids) * self.shape.width**0.5  # [batch, length, width]
-        return dropout(vectors + self.positions[: tf.shape(ids)[1]])
+        return dropout.outer(vectors + self.positions[: tf.shape(ids)[1]])
 
-    def residual(self, x: Tensor, name: str, dropout: Dropout, layer: Callable[[Tensor, str], Tensor]) -> Tensor:
+    def residual(self, x: Tensor, name: str, dropout: Dropouts, layer: Callable[[Tensor, str], Tensor]) -> Tensor:
         """x plus a layer's view of its normalised self."""
-        return x + dropout(layer(layers.norm(x, self.weights, f"{name}/norm"), name))
+        return x + dropout.outer(layer(layers.norm(x, self.weights, f"{name}/norm"), name))
 
-    def attend_self(self, x: Tensor, bias: Tensor, name: str, dropout: Dropout) -> Tensor:
+    def attend_self(self, x: Tensor, bias: Tensor, name: str, dropout: Dropouts) -> Tensor:
         """Self-attention with this model's weights."""
-        return layers.self_attention(x, bias, self.weights, name, self.shape.heads, dropout)
+        return layers.self_attention(x, bias, self.weights, name, self.shape.heads, dropout.inner)
 
-    def feed(self, x: Tensor, name: str, dropout: Dropout) -> Tensor:
+    def feed(self, x: Tensor, name: str, dropout: Dropouts) -> Tensor:
         """Feed-forward layer with this model's weights."""
-        return layers.feed_forward(x, self.weights, name, dropout)
+        return layers.feed_forward(x, self.weights, name, dropout.inner)
 
     def log_probabilities(self, source: Tensor, target: Tensor) -> Tensor:
         """The log-probability of each target piece [batch, length]; for checks, not for training."""
-        memory, bias = self.encode(source, no_dropout)
-        hidden = self.decode(shift_right(target), memory, bias, no_dropout)
+        memory, bias = self.encode(source, NO_DROPOUT)
+        hidden = self.decode(shift_right(target), memory, bias, NO_DROPOUT)
         logits = tf.einsum("btd,vd->btv", hidden, self.weights["embedding"])
         return tf.gather(tf.nn.log_softmax(logits), target, batch_dims=2)
 
@@ -120,25 +120,36 @@ def shift_right(target: Tensor) -> Tensor:
     return tf.concat([begin, target[:, :-1]], axis=1)
 
 
-def no_dropout(x: Tensor) -> Tensor:
-    """For evaluation."""
+class Dropouts(NamedTuple):
+    """Where values are dropped: `outer` on embeddings and residuals, `inner` on attention weights and ReLU outputs."""
+
+    outer: Dropout
+    inner: Dropout
+
+
+def nothing_dropped(x: Tensor) -> Tensor:
+    """For evaluation, and for a rate of 0."""
     return x
 
 
-def seeded_dropout(rate: float, seed: int, number: Tensor) -> Dropout:
-    """Dropout whose masks follow from the seed, the place in the model, and `number` (of the update and rank).
+NO_DROPOUT = Dropouts(nothing_dropped, nothing_dropped)
+
+
+def seeded_dropout(outer: float, inner: float, seed: int, number: Tensor) -> Dropouts:
+    """Dropout whose masks follow from the seed, the place in the model, and `number` (of the update and part).
 
     No generator has a state of its own, so a resumed run draws the masks that the stopped one would have.
     """
-    if rate == 0:
-        return no_dropout
     places = iter(range(1_000_000))
 
-    def dropout(x: Tensor) -> Tensor:
-        key = tf.stack([tf.constant(seed * 1_000 + next(places), tf.int64), tf.cast(number, tf.int64)])
-        return tf.nn.experimental.stateless_dropout(x, rate, seed=key)
+    def at_rate(rate: float) -> Dropout:
+        def dropout(x: Tensor) -> Tensor:
+            key = tf.stack([tf.constant(seed * 1_000 + next(places), tf.int64), tf.cast(number, tf.int64)])
+            return tf.nn.experimental.stateless_dropout(x, rate, seed=key)
 
-    return dropout
+        return dropout if rate else nothing_dropped
+
+    return Dropouts(at_rate(outer), at_rate(inner))
 
 
 def initial(name: str, shape: tuple[int, ...], seed: int) -> NDArray[np.float32]:

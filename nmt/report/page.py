@@ -120,6 +120,12 @@ def tiles(facts: Facts) -> list[Tile]:
     ranks = facts.experiment.train.ranks
     return [
         Tile("Test BLEU", f"{test['bleu']:.2f}", names["test"], test["signature"]),
+        Tile(
+            "Test BLEU on tokens",
+            f"{test['tokens_bleu']:.2f}",
+            "lower-cased; as some papers count",
+            test["tokens_signature"],
+        ),
         Tile("Test chrF", f"{test['chrf']:.2f}", names["test"], test["chrf_signature"]),
         Tile("Dev BLEU", f"{dev['bleu']:.2f}", names["dev"], dev["signature"]),
         Tile(

@@ -12,6 +12,8 @@ class Scores(BaseModel):
 
     bleu: float
     signature: str
+    tokens_bleu: float | None = None  # on lower-cased tokens, as papers on Multi30k count: not comparable with `bleu`
+    tokens_signature: str = ""
     chrf: float
     chrf_signature: str
     sentences: int
@@ -29,6 +31,12 @@ def score(hypotheses: list[str], references: list[str]) -> Scores:
         chrf_signature=str(chrf.get_signature()),
         sentences=len(hypotheses),
     )
+
+
+def tokens_bleu(hypotheses: list[str], references: list[str]) -> tuple[float, str]:
+    """BLEU of lines of tokens as they stand but for their case, and its signature."""
+    metric = BLEU(lowercase=True, tokenize="none", force=True)
+    return round(float(metric.corpus_score(hypotheses, [references]).score), 2), str(metric.get_signature())
 
 
 def piece_bleu(hypotheses: list[list[str]], references: list[list[str]]) -> float:

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config import Experiment
+from nmt.corpus.bpe import join
+from nmt.corpus.moses import Tokenizer
 from nmt.corpus.text import read_pairs
 from nmt.decoding.translate import Translator
 from nmt.errors import CorpusError
 from nmt.progress import progress
-from nmt.scoring.metrics import Scores, score
+from nmt.scoring.metrics import Scores, score, tokens_bleu
 
 SETS = ("test", "dev")
 
@@ -35,5 +37,9 @@ def score_files(translator: Translator, source: Path, target: Path, name: str) -
     if not pairs:
         raise CorpusError(f"{source} and {target} are empty: there is nothing to score")
     with progress(f"translate {name}", len(pairs), "sentences") as advance:
-        outputs = [output.text for output in translator([text for text, _ in pairs], advance)]
-    return score(outputs, [reference for _, reference in pairs]), outputs
+        outputs = translator([text for text, _ in pairs], advance)
+    texts, references = [output.text for output in outputs], [reference for _, reference in pairs]
+    tokenize = Tokenizer(translator.text.target, translator.text.tokenize)
+    bleu, signature = tokens_bleu([join(output.pieces) for output in outputs], tokenize.lines(references))
+    scores = score(texts, references)
+    return scores.model_copy(update={"tokens_bleu": bleu, "tokens_signature": signature}), texts

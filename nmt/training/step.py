@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from nmt.model.transformer import Transformer, no_dropout, seeded_dropout
+from nmt.model.transformer import NO_DROPOUT, Transformer, seeded_dropout
 from nmt.training.batches import Update
 from nmt.training.job import Job
 from nmt.training.optimizer import Adam, LossScale
@@ -68,7 +68,8 @@ class Step:
         Dropout masks depend on the part of the update, not on the rank that does it.
         """
         number = self.number * (self.ranks.size * self.settings.accumulate) + tf.cast(part, tf.int64)
-        dropout = seeded_dropout(self.settings.dropout, self.seed, number)
+        outer, inner = self.settings.dropout, self.settings.inner_dropout
+        dropout = seeded_dropout(outer, outer if inner is None else inner, self.seed, number)
         scale = self.scale.value if self.scale.used else 1.0
         with tf.GradientTape() as tape:
             loss, nll, pieces = self.model.losses(source, target, self.settings.label_smoothing, dropout, scale)
@@ -107,7 +108,7 @@ class Step:
 
     def _measure(self, source: Tensor, target: Tensor) -> Tensor:
         """[loss, nll, pieces] of a batch without dropout: sums over its pieces."""
-        return tf.stack(self.model.losses(source, target, self.settings.label_smoothing, no_dropout))
+        return tf.stack(self.model.losses(source, target, self.settings.label_smoothing, NO_DROPOUT))
 
     def variables(self) -> list[Any]:
         """Everything a checkpoint holds."""

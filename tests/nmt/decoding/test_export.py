@@ -11,7 +11,7 @@ from nmt.decoding.export import TextSettings, export, export_again, shape_of
 from nmt.decoding.translate import Translator
 from nmt.errors import RequestError, RunError
 from nmt.model.shape import ModelShape
-from nmt.model.transformer import Transformer
+from nmt.model.transformer import NO_DROPOUT, Transformer
 
 TEXT = TextSettings(source="en", target="de", tokenize=TokenizeSettings())
 
@@ -53,8 +53,8 @@ def test_greedy_decoding_takes_the_likeliest_pieces(exported):
     ids = {piece: number for number, piece in enumerate(pieces)}
     taken: list[int] = []
     for _ in range(6):
-        memory, bias = model.encode(tf.constant([[*(ids[piece] for piece in source), 3]]), lambda x: x)
-        states = model.decode(tf.constant([[2, *taken]]), memory, bias, lambda x: x)
+        memory, bias = model.encode(tf.constant([[*(ids[piece] for piece in source), 3]]), NO_DROPOUT)
+        states = model.decode(tf.constant([[2, *taken]]), memory, bias, NO_DROPOUT)
         best = int(np.argmax(tf.matmul(states[:, -1], model.weights["embedding"], transpose_b=True)))
         if best == 3:
             break

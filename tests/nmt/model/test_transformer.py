@@ -7,7 +7,7 @@ import tensorflow as tf
 from nmt.corpus.bpe import BEGIN, PAD, SPECIALS
 from nmt.model import layers
 from nmt.model.shape import POSITIONS, ModelShape, positions
-from nmt.model.transformer import BEGIN_ID, PAD_ID, Transformer, no_dropout, seeded_dropout
+from nmt.model.transformer import BEGIN_ID, NO_DROPOUT, PAD_ID, Transformer, seeded_dropout
 
 SHAPE = ModelShape(vocabulary=24, layers=2, width=16, heads=4, feed_forward=32)
 SOURCE = tf.constant([[5, 6, 7, 3, 0], [8, 9, 3, 0, 0]])
@@ -40,9 +40,9 @@ def test_the_same_seed_gives_the_same_weights(model):
 
 
 def test_padding_changes_no_loss(model):
-    alone = [model.losses(SOURCE[:1, :4], TARGET[:1, :3], 0.1, no_dropout)[0]]
-    alone.append(model.losses(SOURCE[1:, :3], TARGET[1:], 0.1, no_dropout)[0])
-    together, _, pieces = model.losses(SOURCE, TARGET, 0.1, no_dropout)
+    alone = [model.losses(SOURCE[:1, :4], TARGET[:1, :3], 0.1, NO_DROPOUT)[0]]
+    alone.append(model.losses(SOURCE[1:, :3], TARGET[1:], 0.1, NO_DROPOUT)[0])
+    together, _, pieces = model.losses(SOURCE, TARGET, 0.1, NO_DROPOUT)
     np.testing.assert_allclose(together, sum(alone), rtol=1e-5)
     assert float(pieces) == 7
 
@@ -50,7 +50,7 @@ def test_padding_changes_no_loss(model):
 def test_a_batch_of_padding_only_has_no_loss_and_no_gradient(model):
     empty = tf.zeros([1, 1], tf.int32)
     with tf.GradientTape() as tape:
-        loss, _, pieces = model.losses(empty, empty, 0.1, no_dropout)
+        loss, _, pieces = model.losses(empty, empty, 0.1, NO_DROPOUT)
     gradients = tape.gradient(loss, list(model.weights.values()))
     assert (float(loss), float(pieces)) == (0.0, 0.0)
     assert all(not np.any(tf.convert_to_tensor(gradient).numpy()) for gradient in gradients)
@@ -79,8 +79,8 @@ def test_dropout_follows_from_seed_and_number():
     x = tf.ones([64, 64])
 
     def draw(seed, number):
-        dropout = seeded_dropout(0.25, seed, tf.constant(number))
-        return dropout(x).numpy(), dropout(x).numpy()
+        dropout = seeded_dropout(0.25, 0.5, seed, tf.constant(number))
+        return dropout.outer(x).numpy(), dropout.inner(x).numpy()
 
     first, second = draw(1, 7)
     assert not np.array_equal(first, second)  # two places in a model
@@ -89,6 +89,8 @@ def test_dropout_follows_from_seed_and_number():
     assert not np.array_equal(first, draw(2, 7)[0])
     assert abs((first == 0).mean() - 0.25) < 0.03
     assert first.max() == pytest.approx(1 / 0.75)
+    assert abs((second == 0).mean() - 0.5) < 0.03
+    assert seeded_dropout(0.0, 0.0, 1, tf.constant(1)).outer(x) is x
 
 
 def test_position_table():
