@@ -156,7 +156,7 @@ class LearnBpeSettings(Settings):
     merges: int = Field(32_000, ge=1, le=200_000, description="merge operations learnt from both sides together")
     min_frequency: int = Field(2, ge=1, description="a pair seen less often is not merged")
     min_count: int = Field(1, ge=1, description="a piece seen less often is left out, and spelt with smaller ones")
-    pad_vocabulary_to: int = Field(8, ge=1, le=1024, description="vocabulary size is a multiple of this")
+    pad_vocabulary_to: int = Field(8, ge=1, le=65_536, description="vocabulary size is a multiple of this")
     workers: int = speed(0, "processes; 0: one per core", ge=0)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+from codecs import BOM_UTF8
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextvars import copy_context
@@ -85,7 +86,10 @@ def copy(files: ParallelFiles, split: str, languages: Languages, out: Path) -> i
     if not pairs:
         raise CorpusError(f"download.{split}: {files.source} and {files.target} are empty")
     for path, language in zip((files.source, files.target), languages, strict=True):
-        shutil.copyfile(path, out / f"{split}.{language}")
+        with path.open("rb") as text, (out / f"{split}.{language}").open("wb") as copied:
+            if text.read(len(BOM_UTF8)) != BOM_UTF8:  # which some editors put first; it is no part of the text
+                text.seek(0)
+            shutil.copyfileobj(text, copied)
     return pairs
 
 

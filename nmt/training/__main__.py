@@ -64,7 +64,7 @@ def use_devices(job: Job, ranks: Ranks) -> int:
 def export_average(job: Job) -> None:
     """The mean of the newest or best checkpoints as the finished model, and its weights for other exports."""
     folder, count = job.work / "checkpoints", job.train.average
-    chosen = checkpoints.listed(folder)[-count:] if job.train.average_of == "last" else checkpoints.best(folder, count)
+    chosen = checkpoints.last(folder, count) if job.train.average_of == "last" else checkpoints.best(folder, count)
     weights = checkpoints.average(chosen, list(job.shape.weights()))
     remove(job.export)
     export(weights, job.shape, job.export, job.codes, job.vocabulary, job.text)

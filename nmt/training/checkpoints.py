@@ -31,6 +31,7 @@ class State(BaseModel):
     """What a checkpoint holds beside weights. Dropout masks follow from seed and step, so they need no state."""
 
     step: int = 0
+    regular: bool = True  # due by its step, not by the clock or an evaluation
     epoch: int = 0
     group: int = 0
     seconds: float = 0.0  # spent training, over all sittings
@@ -56,7 +57,7 @@ def save(folder: Path, state: State, write: Callable[[str], Any], keep: int, kee
         file.flush()
         os.fsync(file.fileno())
     replace(temporary, final)
-    for old in set(listed(folder)[:-keep]) - set(best(folder, keep_best)):
+    for old in set(listed(folder)) - set(last(folder, keep)) - set(best(folder, keep_best)):
         remove(old)
     return final
 
@@ -64,6 +65,13 @@ def save(folder: Path, state: State, write: Callable[[str], Any], keep: int, kee
 def listed(folder: Path) -> list[Path]:
     """All checkpoints, oldest first."""
     return sorted(folder.glob("step-*"))
+
+
+def last(folder: Path, count: int) -> list[Path]:
+    """The newest checkpoint and the newest regular ones, oldest first: the same however fast the machine is."""
+    *before, newest = listed(folder)
+    regular = [path for path in before if (state := read_state(path)) and state.regular]
+    return [*regular, newest][-count:]
 
 
 def best(folder: Path, count: int) -> list[Path]:

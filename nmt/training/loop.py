@@ -67,7 +67,13 @@ class Trainer:
             interval.end(self.step(update, rate), update)
             done = self.state.step + 1
             self.state = self.state.model_copy(
-                update={"step": done, "epoch": update.after.epoch, "group": update.after.group, "bleu": None}
+                update={
+                    "step": done,
+                    "epoch": update.after.epoch,
+                    "group": update.after.group,
+                    "bleu": None,
+                    "regular": done % self.settings.checkpoint_every == 0,
+                }
             )
             evaluating = self.is_due(self.settings.eval_every)
             saving = self.is_due(self.settings.checkpoint_every) or evaluating or self.clock_is_due()

@@ -63,6 +63,11 @@ def test_user_files_are_taken_byte_by_byte(tmp_path: Path, out: Path):
         assert (out / f"{split}.en").read_bytes() == EN and (out / f"{split}.de").read_bytes() == DE
 
 
+def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path, out: Path):
+    run(user_files(tmp_path, dev_source=b"\xef\xbb\xbf" + EN), tmp_path)
+    assert (out / "dev.en").read_bytes() == EN
+
+
 def test_user_files_may_be_in_any_languages(tmp_path: Path, out: Path):
     experiment = user_files(tmp_path).model_copy(update={"source": "fr", "target": "it"})
     run(experiment, tmp_path)

@@ -40,6 +40,22 @@ def test_the_oldest_go_when_there_are_too_many(folder):
     assert [path.name for path in checkpoints.listed(folder)] == ["step-00000030", "step-00000040"]
 
 
+def test_those_due_by_the_clock_do_not_crowd_out_the_regular_ones(folder):
+    for step, regular in ((33, False), (36, False), (40, True), (47, False)):
+        saved = tf.train.Checkpoint(weights={"a/b": tf.Variable([float(step)])})
+        checkpoints.save(folder, State(step=step, regular=regular), saved.write, keep=3)
+    assert [path.name[-2:] for path in checkpoints.listed(folder)] == ["30", "40", "47"]
+    assert [path.name[-2:] for path in checkpoints.last(folder, 2)] == ["40", "47"]
+
+
+def test_the_best_stay_beside_the_newest(folder):
+    for step, bleu in ((40, 7.0), (50, 9.0), (60, None), (70, 8.0), (80, None), (90, None)):
+        saved = tf.train.Checkpoint(weights={"a/b": tf.Variable([float(step)])})
+        checkpoints.save(folder, State(step=step, bleu=bleu), saved.write, keep=1, keep_best=2)
+    assert [path.name[-2:] for path in checkpoints.listed(folder)] == ["50", "70", "90"]
+    assert [path.name[-2:] for path in checkpoints.best(folder, 2)] == ["50", "70"]
+
+
 @pytest.mark.parametrize("name", ["weights.data-00000-of-00001", "weights.index", "state.json"])
 @pytest.mark.parametrize("harm", ["flip", "cut", "delete"])
 def test_a_damaged_one_is_named_and_the_one_before_it_used(folder, name, harm):
