@@ -19,9 +19,9 @@ class Scores(BaseModel):
     sentences: int
 
 
-def score(hypotheses: list[str], references: list[str]) -> Scores:
-    """Cased, detokenized BLEU (13a) and chrF2."""
-    bleu, chrf = BLEU(), CHRF()
+def score(hypotheses: list[str], references: list[str], lowercase: bool = False) -> Scores:
+    """Detokenized BLEU (13a) and chrF2; cased, or of lower-cased text."""
+    bleu, chrf = BLEU(lowercase=lowercase), CHRF(lowercase=lowercase)
     bleu_score = bleu.corpus_score(hypotheses, [references])
     chrf_score = chrf.corpus_score(hypotheses, [references])
     return Scores(

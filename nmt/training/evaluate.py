@@ -33,6 +33,7 @@ class DevScore(BaseModel):
     """How well the dev set was translated."""
 
     bleu: float
+    signature: str = ""
     piece_bleu: float  # counted on subword pieces: not sacreBLEU
     samples: list[Sample]
 
@@ -54,12 +55,14 @@ def dev_score(
 
 
 def scored(job: Job, translator: Translator, pairs: list[tuple[str, str]], outputs: list[Translation]) -> DevScore:
-    """sacreBLEU, BLEU on pieces, and the first few to look at."""
+    """sacreBLEU (without case, where the model has none), BLEU on pieces, and the first few to look at."""
     references = [reference for _, reference in pairs]
     tokenize = Tokenizer(job.target, job.tokenize)
     pieces = [translator.segmenter.line(line) for line in tokenize.lines(references)]
+    scores = score([output.text for output in outputs], references, job.tokenize.lowercase)
     return DevScore(
-        bleu=score([output.text for output in outputs], references).bleu,
+        bleu=scores.bleu,
+        signature=scores.signature,
         piece_bleu=piece_bleu([output.pieces for output in outputs], pieces),
         samples=[
             Sample(source=source, reference=reference, output=output.text)

@@ -161,6 +161,7 @@ class Trainer:
             "loss": loss / pieces,
             "nll": nll / pieces,
             "bleu": found.bleu,
+            "signature": found.signature,
             "piece_bleu_not_sacrebleu": found.piece_bleu,
             "samples": [sample.model_dump() for sample in found.samples],
             "eval_seconds": round(time.monotonic() - began, 3),
