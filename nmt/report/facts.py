@@ -49,6 +49,11 @@ class Facts:
         return self.manifests["train"].counts
 
     @property
+    def dev_signature(self) -> str:
+        """How dev BLEU was counted while training."""
+        return str(self.evals[-1]["signature"])
+
+    @property
     def checkpoint(self) -> dict[str, int]:
         """The checkpoint's files and their bytes."""
         outputs = self.manifests["train"].outputs.items()

@@ -42,7 +42,7 @@ def training_time(facts: Facts) -> Parts:
 def fully_trained(facts: Facts) -> Parts:
     """Question 2: does the last quarter of the evaluations still better what came before it?"""
     bleus, losses = ([float(row[name]) for row in facts.evals] for name in ("bleu", "loss"))
-    evidence = f"plots “Dev BLEU” and “Loss”; dev BLEU by sacreBLEU, {facts.scores['dev']['signature']}"
+    evidence = f"plots “Dev BLEU” and “Loss”; dev BLEU by sacreBLEU, {facts.dev_signature}"
     best = max(range(len(bleus)), key=bleus.__getitem__)
     figures: dict[str, Any] = {
         "evaluations": len(bleus),

@@ -100,7 +100,7 @@ def bleu(facts: Facts) -> Plot:
     ]
     caption = (
         f"sacreBLEU on the dev set while training, best {best['bleu']:.2f} at step {best['step']:,} "
-        f"({facts.scores['dev']['signature']}). The dashed line counts subword pieces, as older runs of this "
+        f"({facts.dev_signature}). The dashed line counts subword pieces, as older runs of this "
         "experiment did; it is not comparable with sacreBLEU."
     )
     return Plot("bleu", "Dev BLEU", caption, draw("bleu", "step", "BLEU", curves))

@@ -16,7 +16,8 @@ from nmt.runs import Result, StageResult
 from nmt.store.manifest import Key, Manifest
 from nmt.store.store import Store
 
-SCORES = {"test": {"bleu": 33.25, "signature": "nrefs:1|case:mixed", "chrf": 60.5}}
+TOKENS = {"tokens_bleu": 35.5, "tokens_signature": "nrefs:1|case:lc"}
+SCORES = {"test": {"bleu": 33.25, "signature": "nrefs:1|case:mixed", "chrf": 60.5, **TOKENS}}
 
 
 @pytest.fixture
@@ -62,7 +63,8 @@ def test_a_result_is_read_as_it_was_written(finished: Callable[[str], Result]):
 def test_result_json_is_what_machines_were_promised(finished: Callable[[str], Result]):
     finished("demo")
     content = json.loads((runs.folder("demo") / "result.json").read_text(encoding="utf-8"))
-    assert content.keys() == {"name", "config", "bleu", "signature", "chrf", "stages", "report", "model"}
+    promised = {"name", "config", "bleu", "signature", "chrf", "stages", "report", "model"}
+    assert content.keys() == promised | TOKENS.keys()
     assert (content["name"], content["bleu"], content["chrf"]) == ("demo", 33.25, 60.5)
     assert content["signature"] == "nrefs:1|case:mixed"
     assert content["stages"][0].keys() == {"name", "key", "cached", "seconds", "reason"}

@@ -16,6 +16,7 @@ from nmt.model.schedule import learning_rate
 from nmt.store.manifest import Manifest, record
 
 BLEU_SIGNATURE = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
+TOKENS_SIGNATURE = "nrefs:1|case:lc|eff:no|tok:none|smooth:exp|version:2.6.0"
 CHRF_SIGNATURE = "nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:2.6.0"
 PARAMETERS = 1_000_000
 BEGAN = 1_750_000_000.0
@@ -116,6 +117,7 @@ def metrics(
             rows.append({
                 "kind": "eval", "step": step, "loss": dev(done) + 0.8, "nll": dev(done), "bleu": round(bleu(done), 2),
                 "piece_bleu_not_sacrebleu": round(bleu(done) * 1.2, 2), "samples": [], "eval_seconds": 5.0,
+                "signature": BLEU_SIGNATURE,
                 **({"time": BEGAN + seconds + evaluating} if clock else {}),
             })  # fmt: skip
     return rows
@@ -187,6 +189,8 @@ def make_run(tmp_path: Path) -> Callable[..., Run]:
         score = {
             "bleu": 31.25,
             "signature": BLEU_SIGNATURE,
+            "tokens_bleu": 33.5,
+            "tokens_signature": TOKENS_SIGNATURE,
             "chrf": 58.5,
             "chrf_signature": CHRF_SIGNATURE,
             "sentences": len(columns[0]),
