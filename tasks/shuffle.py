@@ -25,7 +25,8 @@ def shuffle(work: Work) -> dict[str, Any]:
 
 def write_text(work: Work, encoder: Encoder) -> None:
     """The training text under the names that people know from the reference's own script."""
-    size = f"{round(work.experiment.learn_bpe.merges / 1000)}K"
+    merges = work.experiment.learn_bpe.merges
+    size = f"{round(merges / 1000)}K" if merges >= 1000 else str(merges)
     data = load(work.out, "train")
     for side, language in zip(SIDES, work.languages, strict=True):
         link(work.inputs["clean"] / f"train.{language}", work.out / f"train.clean.{language}")

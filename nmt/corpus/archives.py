@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import gzip
 import html
+import lzma
 import re
 import shutil
 import stat
@@ -23,9 +24,10 @@ from nmt.errors import CorpusError
 
 CHUNK = 1024 * 1024
 # zipfile says RuntimeError for an encrypted member, and NotImplementedError, which is one, for a rare compression.
-BROKEN = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error, RuntimeError)
+BROKEN = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error, lzma.LZMAError, RuntimeError)
 SEGMENT = re.compile(r"<seg\b[^>]*>(.*?)</seg\s*>", re.DOTALL | re.IGNORECASE)
 OPENED = re.compile(r"<seg\b", re.IGNORECASE)
+CLOSED = re.compile(r"</seg\s*>", re.IGNORECASE)
 
 
 def unpack(archive: Path, name: str, wanted: dict[str | None, Path], text: bool = True) -> None:
@@ -46,7 +48,9 @@ def unpack(archive: Path, name: str, wanted: dict[str | None, Path], text: bool 
                 else:
                     shutil.copyfileobj(stream, file, CHUNK)
             temporary.replace(path)
-    except BROKEN as error:
+    except (*BROKEN, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # the machine's own trouble; a damaged archive's has no number
         listed = ", ".join(member for member in wanted if member) or "its content"
         raise CorpusError(f"{archive}: cannot read {listed}: {error}. Is it the {name} it should be?") from None
 
@@ -127,8 +131,16 @@ def copy_lines(stream: IO[bytes], file: IO[bytes]) -> None:
 def segments(stream: IO[bytes], where: str) -> Iterator[bytes]:
     """The segments of an SGM file, each as one line: entities are characters, white space is one space."""
     waiting, count = "", 0
-    for line in stream:
-        waiting += line.decode("utf-8", errors="replace")
+    lines = list[str]()  # since the last look; most segments are one
+    for raw in stream:
+        line = raw.decode("utf-8", errors="replace")
+        lines.append(line)
+        if OPENED.search(line) is None and CLOSED.search(line) is None:
+            continue
+        waiting += "".join(lines)
+        lines.clear()
+        if len(OPENED.findall(waiting)) > len(CLOSED.findall(waiting)) + 1:
+            raise CorpusError(f"{where}: segment {count + 1:,} is not closed")
         end = 0
         for found in SEGMENT.finditer(waiting):
             count += 1
@@ -139,5 +151,5 @@ def segments(stream: IO[bytes], where: str) -> Iterator[bytes]:
         waiting = waiting[end:]
         if not OPENED.search(waiting):
             waiting = ""
-    if waiting:
+    if OPENED.search(waiting + "".join(lines)):
         raise CorpusError(f"{where}: ends inside segment {count + 1:,}")

@@ -56,11 +56,17 @@ def learn_uncollected(files: list[Path], out: Path, settings: LearnBpeSettings) 
     table = Vocabulary(read_counts(out / "words.tsv"))
     with progress("learn_bpe", settings.merges, "merges") as advance:
         merges = learn_merges(table, settings.merges, settings.min_frequency, advance)
+    if not merges:
+        raise CorpusError(
+            f"no two letters stand side by side {settings.min_frequency} times in the training text, so there is "
+            "nothing to merge. Give more text, or lower learn_bpe.min_frequency."
+        )
     codes = ("#version: 0.2\n", *(f"{left} {right}\n" for left, right in merges))  # subword-nmt's own format
     (out / "codes").write_text("".join(codes), encoding="utf-8")
     counts = write_segments(out / "words.tsv", Segmenter(out / "codes"), table.segments())
     if settings.min_count > 1:
-        frequent = [piece for piece, count in counts.items() if count >= settings.min_count]
+        # Never empty: subword-nmt takes an empty vocabulary for none at all.
+        frequent = [PAD, *(piece for piece, count in counts.items() if count >= settings.min_count)]
         counts = write_segments(out / "words.tsv", Segmenter(out / "codes", frequent), repeat(None))
     pieces = vocabulary(counts, settings)
     listing = (f"{piece}\t{count}\n" for piece, count in pieces)
@@ -78,6 +84,8 @@ def count_words(files: list[Path], out: Path, settings: LearnBpeSettings) -> int
             advance(lines)
     if not any(len(word) > 1 for word in words):
         raise CorpusError("the training text holds no word of two letters or more, so there is nothing to merge")
+    if odd := [word for word in words if word in SPECIALS or "\t" in word]:
+        raise CorpusError(f"the text is not tokenized: {odd[0]!r} cannot be a word. Was it made by tokenize?")
     # On disk, so that the table is not in memory while merges are learnt.
     with out.open("w", encoding="utf-8", newline="\n") as file:
         ranked = sorted(sorted(words), key=words.__getitem__, reverse=True)  # of equally frequent ones, A before B
@@ -136,8 +144,11 @@ class Segmenter:
     """
 
     def __init__(self, codes: Path, vocabulary: Iterable[str] | None = None) -> None:
-        with codes.open(encoding="utf-8") as file:
-            self.bpe = BPE(file, separator=CONTINUES, vocab=None if vocabulary is None else set(vocabulary))
+        with codes.open(encoding="utf-8", newline="\n") as file:
+            try:
+                self.bpe = BPE(file, separator=CONTINUES, vocab=None if vocabulary is None else set(vocabulary))
+            except SystemExit:  # how subword-nmt says that it cannot read its file
+                raise CorpusError(f"{codes} is not a table of merges. Learn it again: --from learn_bpe") from None
         self.known = Pieces(self.bpe)
 
     def word(self, word: str) -> list[str]:

@@ -166,7 +166,9 @@ def encode(
     lines = numbered(done)
     read = sum(block.read for block in done)
     if not len(lines):
-        raise CorpusError(f"no {split} pair is left after encoding ({read:,} were over max_pieces)")
+        for path in raw:
+            path.unlink()
+        raise CorpusError(f"no {split} pair is left after encoding, of {read:,}; the others are over max_pieces")
     order = np.random.default_rng(seed).permutation(len(lines)) if seed is not None else np.arange(len(lines))
     np.save(out / f"{split}.order.npy", lines[order])
     sizes = [
@@ -209,8 +211,9 @@ def encoder_of(bpe: Path) -> Encoder:
 
 def numbered(blocks: list[EncodedBlock]) -> NDArray[np.int64]:
     """The line numbers of all kept pairs, counted from the start of the file."""
-    starts = np.cumsum([0, *(block.read for block in blocks[:-1])])
-    return np.concatenate([block.lines + start for block, start in zip(blocks, starts, strict=True)])
+    ends = np.cumsum([block.read for block in blocks], dtype=np.int64)
+    found = [block.lines + end - block.read for block, end in zip(blocks, ends, strict=True)]
+    return np.concatenate([np.empty(0, np.int64), *found])
 
 
 def put_in_order(raw: Path, lengths: NDArray[np.int32], order: NDArray[np.int64], out: Path, encoder: Encoder) -> int:

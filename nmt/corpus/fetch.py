@@ -83,7 +83,7 @@ class Fetcher:
         """Fetch one address: after a cut go on, after wrong bytes start over once, after silence wait and ask again."""
         final = self.place(location)
         part = final.with_name(final.name + ".part")
-        failed = spoilt = 0
+        failed = spoilt = best = 0
         reason, asked = "", 0.0
         with self.alone(final.name):
             if wrong(final, location) is None:  # another run fetched it while this one waited
@@ -95,13 +95,13 @@ class Fetcher:
             while failed < TRIES and spoilt < 2:
                 if failed:
                     self.pause(max(2.0**failed, asked))
-                before = size(part)
+                best = max(best, size(part))
                 try:
                     reason = self.transfer(location, part) or wrong(part, location) or ""
                 except httpx.HTTPError as error:
                     reason, asked, final_word = explain(error)
                     # A poor line may cut a large file many times; as long as it grows, nothing is given up.
-                    failed = 1 if size(part) - before > (location.bytes or UNSIZED) / 100 else failed + 1
+                    failed = 1 if size(part) - best > (location.bytes or UNSIZED) / 100 else failed + 1
                     failed = TRIES if final_word else failed
                 else:
                     if not reason:

@@ -174,7 +174,8 @@ NO_DIGIT = re.compile(r"\D")
 def numbers_differ(pair: Pair) -> bool:
     """Whether the sides hold different numbers, each as often as it stands there, in whatever notation.
 
-    A space may part thousands (1 000) or numbers (May 12 300 people came): the pair passes if either reading agrees.
+    Marks inside a number do not count: 1,000 is 1.000, and 3.5 is 3,5, but also 35. A space may part thousands (1 000)
+    or numbers (May 12 300 people came): the pair passes if either reading agrees.
     """
     source, target = pair
     return all(numbers(source, pattern) != numbers(target, pattern) for pattern in (NUMBER, SPACED))

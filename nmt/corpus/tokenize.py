@@ -35,7 +35,7 @@ def tokenize_block(block: Block, language: str, settings: TokenizeSettings) -> t
     split = tokenizer(language, settings.model_dump_json())
     done = split.lines(block.text())
     text = "\n".join([*done, ""])
-    return text.encode(), len(done), text.count(" ") + sum(map(bool, done))
+    return text.encode(), len(done), len(text.split())
 
 
 @lru_cache(maxsize=1)

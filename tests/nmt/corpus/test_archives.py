@@ -138,9 +138,28 @@ def test_sgm_becomes_its_segments_wherever_it_is(name: str, tmp_path: Path, out:
     assert (out / "raw").read_bytes() == packed
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_zips_of_other_kinds_are_read_or_refused_too(method: int, tmp_path: Path, out: Path):
+    archive = tmp_path / "x.zip"
+    with zipfile.ZipFile(archive, "w", method) as packed:
+        packed.writestr("text", "a line\n" * 9_000)
+    unpack(archive, "x.zip", {"text": out / "text"})
+    assert (out / "text").read_text() == "a line\n" * 9_000
+    content = bytearray(archive.read_bytes())
+    for place in range(40, 90):
+        content[place] ^= 255
+    archive.write_bytes(content)
+    with pytest.raises(CorpusError, match=r"x.zip: cannot read text: "):
+        unpack(archive, "x.zip", {"text": out / "other"})
+
+
 @pytest.mark.parametrize(
     ("sgm", "told"),
-    [("<seg id=1>a</seg>\n<seg id=2>b", "ends inside segment 2"), ("<seg>a\n<seg>b</seg>", "segment 1 is not closed")],
+    [
+        ("<seg id=1>a</seg>\n<seg id=2>b", "ends inside segment 2"),
+        ("<seg>a\n<seg>b</seg>", "segment 1 is not closed"),
+        ("<seg>" + "on and on\n" * 20_000, "ends inside segment 1"),
+    ],
 )
 def test_sgm_that_was_cut_is_refused(sgm: str, told: str, tmp_path: Path, out: Path):
     (tmp_path / "x.sgm").write_text(sgm)

@@ -152,3 +152,30 @@ def test_words_are_separated_by_spaces_and_by_nothing_else(tmp_path: Path):
     segmenter = Segmenter(tmp_path / "codes")
     line = "ab\u2028ab ab\u00a0ab"
     assert join(segmenter.line(line)) == line
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("ab cd ef\n", "no two letters stand side by side 2 times"),
+        ("a b c\n", "no word of two letters"),
+        ("aa aa </s>\n", "'</s>' cannot be a word"),
+        ("aa aa a\tb\n", r"'a\\tb' cannot be a word"),
+    ],
+)
+def test_text_that_cannot_be_learnt_from_is_refused(tmp_path: Path, text: str, told: str):
+    (tmp_path / "train.en").write_text(text, encoding="utf-8")
+    with pytest.raises(CorpusError, match=told):
+        learn([tmp_path / "train.en"], tmp_path, LearnBpeSettings(workers=1))
+
+
+def test_a_minimum_that_no_piece_reaches_leaves_letters(tmp_path: Path):
+    (tmp_path / "train.en").write_text("abab abab abab\n" * 2, encoding="utf-8")
+    learn([tmp_path / "train.en"], tmp_path, LearnBpeSettings(workers=1, min_count=100))
+    assert "abab" not in read_vocabulary(tmp_path / "vocabulary.tsv")
+
+
+def test_a_table_of_merges_that_is_none_is_named(tmp_path: Path):
+    (tmp_path / "codes").write_text("#version: 0.2\nfoo\n", encoding="utf-8")
+    with pytest.raises(CorpusError, match="codes is not a table of merges"):
+        Segmenter(tmp_path / "codes")

@@ -145,8 +145,16 @@ def test_dev_pairs_are_kept_whatever_their_length(folder: Path, encoder: Encoder
 
 
 def test_no_pair_left_is_an_error(folder: Path, encoder: Encoder, tmp_path: Path):
-    with pytest.raises(CorpusError, match=r"no train pair is left after encoding \(200 were over max_pieces\)"):
+    with pytest.raises(CorpusError, match="no train pair is left after encoding, of 200;"):
         encode("train", files(folder), encoder, tmp_path, 1, ShuffleSettings(max_pieces=2))
+
+
+def test_no_pair_at_all_is_an_error(encoder: Encoder, tmp_path: Path):
+    for language in ("en", "de"):
+        (tmp_path / f"dev.{language}").write_bytes(b"")
+    with pytest.raises(CorpusError, match="no dev pair is left after encoding, of 0;"):
+        encode("dev", files(tmp_path, "dev"), encoder, tmp_path, None, SETTINGS)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dev.de", "dev.en"]
 
 
 def test_sides_of_different_length_are_an_error(folder: Path, encoder: Encoder, tmp_path: Path):

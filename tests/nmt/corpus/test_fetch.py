@@ -67,7 +67,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         body = {"wrong": BODY[::-1], "long": BODY + b"x", "short": BODY[:-1]}.get(manner, BODY)
         start = 0
-        if wanted and manner != "no ranges":
+        if wanted and not manner.startswith("no ranges"):
             start = int(wanted.removeprefix("bytes=").removesuffix("-")) if manner != "wrong range" else 0
             self.send_response(206)
             self.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
@@ -88,6 +88,8 @@ class Handler(BaseHTTPRequestHandler):
         if manner != "cut unnoticed":
             self.send_header("Content-Length", str(len(sent)))
         self.end_headers()
+        if share := manner.removeprefix("no ranges").strip():
+            sent = sent[: len(BODY) * int(share) // 100] if manner.startswith("no ranges") else sent
         if manner == "drip":
             sent = sent[: len(BODY) // 10]
         self.wfile.write(sent[: HALF - start] if manner in ("cut", "cut unnoticed", "stall") else sent)
@@ -242,6 +244,13 @@ def test_a_server_that_ignores_ranges_starts_over(server: Server, tmp_path: Path
     server.manners = ["cut", "no ranges"]
     assert get(server, tmp_path) == BODY
     assert server.ranges == [None, f"bytes={HALF}-"]
+
+
+def test_a_server_that_ignores_ranges_and_always_cuts_is_given_up(server: Server, tmp_path: Path):
+    server.manners = ["no ranges 60", "no ranges 30"] * 20
+    with pytest.raises(DownloadError):
+        get(server, tmp_path)
+    assert len(server.ranges) < 10
 
 
 def test_a_second_call_finishes_what_the_first_began(server: Server, tmp_path: Path):

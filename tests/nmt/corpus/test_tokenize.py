@@ -55,10 +55,9 @@ def expected(line: str, language: str, settings: TokenizeSettings) -> str:
     """What sacremoses itself makes of a line."""
     if settings.normalize_punctuation:
         line = MosesPunctNormalizer(lang=language).normalize(line)
-    tokens = MosesTokenizer(lang=language).tokenize(
-        line, aggressive_dash_splits=settings.aggressive_dash_splits, escape=settings.escape
+    text = MosesTokenizer(lang=language).tokenize(
+        line, aggressive_dash_splits=settings.aggressive_dash_splits, return_str=True, escape=settings.escape
     )
-    text = " ".join(tokens)
     return text.lower() if settings.lowercase else text
 
 
@@ -93,10 +92,26 @@ def test_golden_tokens(language: str, line: str, tokens: str):
 
 
 @given(st.text(max_size=40), st.sampled_from(list(CHOICES.values())))
-def test_tokens_are_joined_by_single_spaces_whatever_the_text(text: str, choice: dict[str, bool]):
+def test_a_line_stays_one_line_whatever_the_text(text: str, choice: dict[str, bool]):
     tokens = Tokenizer("en", TokenizeSettings(**choice))(text)
-    assert tokens == " ".join(tokens.split(" ")).strip(" ") and "  " not in tokens
     assert "\n" not in tokens and "\r" not in tokens
+    assert tokens.split() == [token for token in tokens.split(" ") if token]
+
+
+@pytest.mark.parametrize("line", ["He said 'no.'", ".'", "foo .'"])
+def test_a_space_too_many_is_kept_and_counted_as_none(tmp_path: Path, line: str):
+    tokens = Tokenizer("en", TokenizeSettings())(line)
+    assert tokens == expected(line, "en", TokenizeSettings()) and tokens != " ".join(tokens.split())
+    (tmp_path / "train.en").write_text(f"{line}\n", encoding="utf-8")
+    (tmp_path / "out").mkdir()
+    counts = tokenize({"train.en": tmp_path / "train.en"}, tmp_path / "out", TokenizeSettings())
+    assert counts["train.en"] == {"lines": 1, "tokens": len(tokens.split())}
+
+
+def test_no_line_is_no_line_and_half_a_character_is_kept():
+    tokenizer = Tokenizer("en", TokenizeSettings())
+    assert tokenizer.lines([]) == []
+    assert tokenizer("\ud800 x.") == expected("\ud800 x.", "en", TokenizeSettings())
 
 
 @pytest.mark.parametrize("choice", [{}, {"escape": False}], ids=["escape", "plain"])
