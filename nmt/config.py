@@ -204,7 +204,9 @@ class TrainSettings(Settings):
     fp16_compression: bool = Field(False, description="send gradients between ranks as 16-bit floats")
     launcher: Literal["gloo", "mpi"] = speed("gloo", "what starts the ranks: horovodrun, or mpirun (Horovod with MPI)")
     fusion_mb: float = speed(64.0, "Horovod sends gradients in messages of up to this many MB", ge=0)
-    cycle_ms: float = speed(1.0, "milliseconds Horovod waits for gradients to send together", gt=0)
+    cycle_ms: float = speed(
+        0.0, "milliseconds Horovod waits for gradients to send together; 0: as suits the device", ge=0
+    )
     stall_seconds: float = speed(
         600.0, "a training in which nothing moves for so long is ended, its culprit named", gt=0
     )

@@ -204,6 +204,8 @@ def test_several_ranks_are_started_by_horovodrun():
     assert command[command.index("-np") + 1] == "3" and "localhost:3" in command
     assert command[command.index("--fusion-threshold-mb") + 1] == "32"
     assert command[command.index("--cycle-time-ms") + 1] == "2.5"
+    default = training_command(TrainSettings(ranks=3), Path("job.json"))
+    assert default[default.index("--cycle-time-ms") + 1] in ("1", "20")  # with a GPU, without
 
 
 def test_or_by_mpirun(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
