@@ -94,11 +94,13 @@ def test_exported_again_in_eight_bits_it_is_smaller_and_says_much_the_same(tmp_p
     assert size < 0.4 * sum(path.stat().st_size for path in folder.iterdir())
     with pytest.raises(RequestError, match="exists already"):
         export_again(folder, out, 4, "int8")
-    source, target = [["the"], ["dog"]], [["the"], ["man"]]
+    usable = [[piece] for piece in pieces if not piece.startswith("<")]
     plain, small = (
-        ctranslate2.Translator(str(path), compute_type=kind).score_batch(source, target)
-        for path, kind in ((folder, "float32"), (out, "int8"))
+        [found.log_probs[0] for found in model.score_batch([["the"]] * len(usable), usable)]
+        for model in (
+            ctranslate2.Translator(str(folder), compute_type="float32"),
+            ctranslate2.Translator(str(out), compute_type="int8"),
+        )
     )
-    for one, two in zip(plain, small, strict=True):
-        np.testing.assert_allclose(one.log_probs, two.log_probs, atol=0.2)
+    assert np.corrcoef(plain, small)[0, 1] > 0.9  # what was likelier is likelier, piece by piece
     assert len(Translator(out, ScoreSettings())(["the old man", ""])) == 2
