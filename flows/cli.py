@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nmt import runs
-from nmt.config import ScoreSettings, StageName, data_folder, load
+from nmt.config import Experiment, ScoreSettings, StageName, data_folder, load
 from nmt.errors import RequestError, WmtflowError, choices
 from nmt.store.plan import ORDER, plan, require_earlier
 from nmt.store.store import Store
@@ -155,7 +155,7 @@ def score(
     if test_set and files:
         raise RequestError("--test-set and --files exclude each other")
     if test_set is None and files is None:
-        show_scores("test", result)
+        show_scores("test", result, result.experiment)
         return
     from nmt.corpus.download import sacrebleu_files
     from nmt.decoding.translate import Translator
@@ -170,7 +170,7 @@ def score(
         if not path.is_file():
             raise RequestError(f"there is no file {path}")
     scores, _ = score_files(Translator(Path(result.model), experiment.score), *files, test_set or files[0].name)
-    show_scores(test_set or files[0].name, scores)
+    show_scores(test_set or files[0].name, scores, experiment)
 
 
 @app.command()
@@ -216,14 +216,14 @@ def show_result(result: runs.Result) -> None:
         typer.echo(
             f"{stage.name:<{width}}  {'cached' if stage.cached else f'{stage.seconds:.1f} s':>9}  {stage.reason}"
         )
-    show_scores("test", result)
+    show_scores("test", result, result.experiment)
     typer.echo(f"report: {result.report}")
 
 
-def show_scores(name: str, scores: runs.Result | Scores) -> None:
-    """Scores with their signatures."""
+def show_scores(name: str, scores: runs.Result | Scores, experiment: Experiment) -> None:
+    """Scores with their signatures; for a model without case, also the one that papers on such models give."""
     typer.echo(f"BLEU {scores.bleu:.2f} on {name}  ({scores.signature})\nchrF {scores.chrf:.2f}")
-    if scores.tokens_bleu is not None:
+    if experiment.tokenize.lowercase and scores.tokens_bleu is not None:
         typer.echo(f"BLEU {scores.tokens_bleu:.2f} on its lower-cased tokens  ({scores.tokens_signature})")
 
 

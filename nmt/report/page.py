@@ -120,12 +120,7 @@ def tiles(facts: Facts) -> list[Tile]:
     ranks = facts.experiment.train.ranks
     return [
         Tile("Test BLEU", f"{test['bleu']:.2f}", names["test"], test["signature"]),
-        Tile(
-            "Test BLEU on tokens",
-            f"{test['tokens_bleu']:.2f}",
-            "lower-cased; as some papers count",
-            test["tokens_signature"],
-        ),
+        *on_tokens(facts),
         Tile("Test chrF", f"{test['chrf']:.2f}", names["test"], test["chrf_signature"]),
         Tile("Dev BLEU", f"{dev['bleu']:.2f}", names["dev"], dev["signature"]),
         Tile(
@@ -136,6 +131,15 @@ def tiles(facts: Facts) -> list[Tile]:
         Tile("Tokens per second", f"{speeds[len(speeds) // 2]:,.0f}", "target pieces, all ranks, median"),
         Tile("Parameters", f"{summary['parameters']:,}", f"checkpoint {size(sum(facts.checkpoint.values()))}"),
     ]
+
+
+def on_tokens(facts: Facts) -> list[Tile]:
+    """For a model without case: the score that papers on such models give."""
+    test = facts.scores["test"]
+    if not facts.experiment.tokenize.lowercase:
+        return []
+    note = "lower-cased; not comparable with the other"
+    return [Tile("Test BLEU on tokens", f"{test['tokens_bleu']:.2f}", note, test["tokens_signature"])]
 
 
 def counts(facts: Facts) -> list[Count]:

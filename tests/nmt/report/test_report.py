@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from nmt.config import TokenizeSettings
 from nmt.report.answers import QUESTIONS
 from nmt.report.facts import Sample
 from nmt.report.page import compared, escape_markdown
@@ -94,6 +96,14 @@ def test_scores_stand_with_their_signatures_and_sets(make_run: Any, tmp_path: Pa
     assert "built-in test set, 100 sentences" in plain
     assert "not comparable with sacreBLEU" in plain and "not comparable with sacreBLEU" in text
     assert escape_markdown(scores["signature"]) in text
+
+
+def test_a_model_without_case_is_also_scored_on_tokens(make_run: Any, tmp_path: Path) -> None:
+    run = make_run()
+    assert "33.50" not in written(run, tmp_path / "cased")[0]
+    small = run.experiment.model_copy(update={"tokenize": TokenizeSettings(lowercase=True)})
+    page, text, _ = written(replace(run, experiment=small), tmp_path / "lower")
+    assert "33.50" in page and "case:lc" in page.replace("<wbr>", "") and "33.50" in text
 
 
 def test_the_markdown_has_all_eleven(make_run: Any, monitored: Any, tmp_path: Path) -> None:
