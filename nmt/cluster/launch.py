@@ -44,7 +44,7 @@ def training_command(settings: TrainSettings, job: Path) -> list[str]:
 
 
 def cycle_ms(settings: TrainSettings) -> float:
-    """How often Horovod's own thread wakes: on a CPU seldom, for it takes the core from the model (a tenth at 1 ms)."""
+    """How often Horovod's own thread wakes: on a CPU seldom, for it takes the core from the model."""
     return settings.cycle_ms or (1.0 if Path("/dev/nvidia0").exists() else 20.0)
 
 

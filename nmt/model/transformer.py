@@ -38,7 +38,7 @@ class Transformer:
         `source` and `target` are ids [batch, length], each sentence closed by </s> and then padded. Gradients are
         `scale` times those of the loss.
         """
-        if self.precision != tf.float32 and not self.is_cast:
+        if self.weights["embedding"].dtype != self.precision:
             return self.cast().losses(source, target, smoothing, dropout, scale)
         memory, source_bias = self.encode(source, dropout)
         hidden = self.decode(shift_right(target), memory, source_bias, dropout)
@@ -49,12 +49,9 @@ class Transformer:
         loss, nll = token_losses(hidden, weights, labels, smoothing, scale)
         return loss, nll, tf.cast(tf.size(labels), tf.float32)
 
-    is_cast = False
-
     def cast(self) -> Transformer:
         """The same model with its matrices in the precision of the arithmetic; gradients reach the 32-bit weights."""
         model = copy.copy(self)
-        model.is_cast = True
         model.positions = tf.cast(self.positions, self.precision)
         model.weights = {
             name: weight if "norm/" in name else tf.cast(weight, self.precision)
