@@ -62,10 +62,10 @@ def run(
     if start and only:
         raise RequestError("--from and --only exclude each other")
     changes = [*(overrides or []), *([f"download.mirror={mirror}"] if mirror else [])]
-    first, alone = stage_name(start), stage_name(only)
+    first, last = stage_name(only or start), stage_name(only)
     # A wrong request ends here, before Prefect is started.
     chosen = load(config, changes, name)
-    require_earlier(plan(chosen, Store(data_folder() / "store"), runs.previous_keys(chosen.name)), alone or first)
+    require_earlier(plan(chosen, Store(data_folder() / "store"), runs.previous_keys(chosen.name)), first)
     # Prefect passes SIGTERM on when it has dealt with it: leave by the door, so that its server is stopped too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     os.environ.setdefault(
@@ -76,7 +76,8 @@ def run(
     from flows.experiment import experiment
 
     console.use()
-    result = experiment(config, changes, name, first, alone, force)
+    named = experiment.with_options(flow_run_name=chosen.name)
+    result = named(config, overrides=changes, name=name, start=first, until=last, force=force)
     if result is not None:
         show_result(result)
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated
+from typing import Annotated, Any
 
 from prefect import flow
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from nmt import config as settings
 from nmt import runs
 from nmt.config import StageName
+from nmt.errors import RequestError
 from nmt.runs import Result, StageResult
 from nmt.store.manifest import Manifest
-from nmt.store.plan import ORDER, Planned, plan, require_earlier
+from nmt.store.plan import BY_NAME, ORDER, Planned, plan, require_earlier
+from tasks import artifacts
 from tasks.clean import clean
 from tasks.download import download
 from tasks.learn_bpe import learn_bpe
@@ -25,45 +27,70 @@ from tasks.stage import Run, StageTask
 from tasks.tokenize import tokenize
 from tasks.train import train
 
-STAGES = {stage.name: stage for stage in (download, clean, tokenize, learn_bpe, shuffle, train, score, report)}
+STAGES = (download, clean, tokenize, learn_bpe, shuffle, train, score, report)
+NAME = r"^[a-z0-9][a-z0-9._-]*$"
+# What a form offers, and what a server refuses at once; whoever calls the flow from Python may name any file.
+CHOICES: dict[str, Any] = {
+    "anyOf": [
+        {
+            "title": "one of config/",
+            "type": "string",
+            "enum": sorted(path.stem for path in settings.CONFIGS.glob("*.yaml")),
+        },
+        {"title": "a file of yours", "type": "string", "pattern": r"\.ya?ml$"},
+    ]
+}
+Config = Annotated[str, WithJsonSchema(CHOICES)]
+Override = Annotated[str, Field(pattern=r"^[a-z_]+(\.[a-z0-9_]+)*=.*$")]
 
 
-@flow(name="experiment", flow_run_name="{config}")
+@flow(name="experiment")
 def experiment(
-    config: Annotated[str, Field(description="a settings file, or a name in config/")] = "demo",
-    overrides: Annotated[list[str], Field(description="section.key=value, each")] = [],  # noqa: B006  (Prefect copies it)
-    name: Annotated[str | None, Field(description="the run's name; the settings file's name if empty")] = None,
-    start: Annotated[StageName | None, Field(description="begin here; earlier stages must be in the store")] = None,
-    only: Annotated[StageName | None, Field(description="run this stage alone")] = None,
-    force: Annotated[bool, Field(description="make the stages again even if they are in the store")] = False,
+    config: Config = "demo",
+    ranks: Annotated[int | None, Field(ge=1, le=1024)] = None,
+    steps: Annotated[int | None, Field(ge=1, le=10_000_000)] = None,
+    overrides: list[Override] = [],  # noqa: B006  (Prefect copies it)
+    name: Annotated[str | None, Field(pattern=NAME, max_length=100)] = None,
+    start: StageName | None = None,
+    until: StageName | None = None,
+    force: bool = False,
 ) -> Result | None:
-    """Run the experiment; stages whose output is in the store and whole are not run again."""
-    chosen = settings.load(config, overrides, name)
-    run = Run.of(chosen, forced(start, only) if force else [])
+    """Run the experiment; stages whose output is in the store and whole are not run again.
+
+    Args:
+        config: The settings: a name in config/, such as demo, or the path of a YAML file of your own.
+        ranks: Training processes: one per GPU, or a few on a CPU. Empty: as the settings say.
+        steps: Training steps. Asking for more than before continues the training. Empty: as the settings say.
+        overrides: Any other setting, each as section.key=value: train.dropout=0.2
+        name: The run's name, under which its results are kept. Empty: the name of the settings.
+        start: Begin at this stage; everything before it must be in the store.
+        until: Stop after this stage. Empty, or report: go on to the end.
+        force: Make the stages again even if their output is in the store.
+
+    Returns:
+        The result, once the last stage is done.
+    """
+    quick = {"train.ranks": ranks, "train.steps": steps}
+    given = [f"{setting}={value}" for setting, value in quick.items() if value is not None]
+    chosen = settings.load(config, [*overrides, *given], name)
+    run = Run.of(chosen, span(start, until) if force else [])
     planned = plan(chosen, run.store, runs.previous_keys(chosen.name))
-    require_earlier(planned, only or start)
+    require_earlier(planned, start)
+    if not span(start, until):
+        raise RequestError(f"until {until} comes before start {start}: there is nothing to do")
     with run.store.in_use():
-        if only is None:
-            return story(Timer(run, planned))
-        if only == "preflight":
-            preflight(run)
-        else:
-            STAGES[only].from_store(run)
-        return None
+        return story(Timer(run, planned), until or "report")
 
 
-def story(do: Timer) -> Result:
-    """All stages in their order, and the result they lead to."""
+def story(do: Timer, until: StageName) -> Result | None:
+    """The stages in their order, each on what the stages before it left, and the result they lead to."""
     preflight(do.run)
-    raw = do(download)
-    pairs = do(clean, raw)
-    tokens = do(tokenize, raw, pairs)
-    merges = do(learn_bpe, tokens)
-    encoded = do(shuffle, pairs, tokens, merges)
-    model = do(train, raw, tokens, merges, encoded)
-    scores = do(score, raw, model)
-    do(report, raw, pairs, tokens, merges, encoded, model, scores)
-    return runs.write(do.run.experiment, do.run.store, do.manifests, do.results)
+    for stage in STAGES if until != "preflight" else ():
+        do(stage)
+        artifacts.show(do.run, do.manifests)
+        if stage.name == until and until != "report":
+            return None
+    return runs.write(do.run.experiment, do.run.store, do.manifests, do.results) if until == "report" else None
 
 
 class Timer:
@@ -75,19 +102,18 @@ class Timer:
         self.manifests: dict[str, Manifest] = {}
         self.results: list[StageResult] = []
 
-    def __call__(self, stage: StageTask, *inputs: Manifest) -> Manifest:
-        """Run one stage on its inputs."""
+    def __call__(self, stage: StageTask) -> None:
+        """Run one stage on what it reads of the stages before."""
         before, began = self.run.whole(stage.name), time.monotonic()
-        manifest = stage(self.run, *inputs)
+        manifest = stage(self.run, *(self.manifests[name] for name in BY_NAME[stage.name].inputs))
         reason = "forced" if stage.name in self.run.force else self.planned[stage.name].reason
         seconds = round(time.monotonic() - began, 3)
         self.manifests[stage.name] = manifest
         self.results.append(
             StageResult(name=stage.name, key=manifest.key, cached=before, seconds=seconds, reason=reason)
         )
-        return manifest
 
 
-def forced(start: StageName | None, only: StageName | None) -> list[StageName]:
-    """The stages that `force` makes again: the only one, or all from the first on."""
-    return [only] if only else list(ORDER[ORDER.index(start or "download") :])
+def span(start: StageName | None, until: StageName | None) -> list[StageName]:
+    """The stages from one to another, both included; by default from the first and to the last."""
+    return list(ORDER[ORDER.index(start or "preflight") : ORDER.index(until or "report") + 1])

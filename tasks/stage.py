@@ -98,11 +98,6 @@ class StageTask:
         refresh = not run.whole(self.name)
         return Manifest.model_validate(self.task.with_options(refresh_cache=refresh)(run, *inputs))
 
-    def from_store(self, run: Run) -> Manifest:
-        """The stage run on inputs that earlier runs left in the store."""
-        found = (run.store.find(name, run.stage_keys[name].digest) for name in BY_NAME[self.name].inputs)
-        return self(run, *(manifest for manifest in found if manifest))
-
     def spread(self, work: Work) -> dict[str, Any]:
         """The work, where the settings want it done."""
         with spread(work.experiment.cluster if self.name in BY_BLOCKS else ClusterSettings()):

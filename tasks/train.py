@@ -6,16 +6,21 @@ from typing import Any
 
 from nmt.store.plan import work_folder
 from nmt.store.store import remove
+from nmt.training.stage import folder_for
 from nmt.training.stage import train as train_model
+from tasks.artifacts import Live
 from tasks.stage import Work, stage
 
 
 @stage("train")
 def train(work: Work) -> dict[str, Any]:
     """Train and evaluate the Transformer on Horovod ranks, going on from the last checkpoint."""
-    name = work_folder(work.run.stage_keys["train"])
-    folder = work.run.store.folder("train", name)
-    with work.run.store.lock("train", name, work.say):
+    name, store = work_folder(work.run.stage_keys["train"]), work.run.store
+    with store.lock("train", name, work.say):
         if "train" in work.run.force:
-            remove(folder)
-        return train_model(work.experiment, work.inputs, folder, work.out, work.say)
+            remove(store.folder("train", name))
+        folder = folder_for(store.folder("train", name), work.experiment.train.steps)
+        live = Live(work.run, folder, work.say)
+        counts = train_model(work.experiment, work.inputs, folder, work.out, live)
+        live.look()
+        return counts

@@ -15,10 +15,11 @@ from typing import Any
 
 from nmt.config import Experiment
 from nmt.report.answers import Answer
+from nmt.report.counts import counts
 from nmt.report.facts import Facts, Sample, set_name
 from nmt.report.files import role
 from nmt.report.plots import Plot
-from nmt.report.shown import percent, size, span
+from nmt.report.shown import size, span
 
 HERE = Path(__file__).resolve().parent
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&$])")
@@ -33,16 +34,6 @@ class Tile:
     value: str
     note: str
     signature: str = ""
-
-
-@dataclass(frozen=True)
-class Count:
-    """A line of the data table."""
-
-    stage: str
-    what: str
-    value: str
-    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -94,7 +85,7 @@ def context(facts: Facts, answers: list[Answer]) -> dict[str, Any]:
         "experiment": facts.experiment,
         "tiles": tiles(facts),
         "answers": answers,
-        "counts": counts(facts),
+        "counts": counts(facts.experiment, facts.manifests),
         "samples": [(sample, *compared(sample)) for sample in facts.samples],
         "test_set": set_name(facts.experiment, "test"),
         "dropped": {
@@ -140,67 +131,6 @@ def on_tokens(facts: Facts) -> list[Tile]:
         return []
     note = "lower-cased; not comparable with the other"
     return [Tile("Test BLEU on tokens", f"{test['tokens_bleu']:.2f}", note, test["tokens_signature"])]
-
-
-def counts(facts: Facts) -> list[Count]:
-    """What went into each stage of the data and what came out."""
-    found = {name: manifest.counts for name, manifest in facts.manifests.items()}
-    clean, tokens, bpe = (found[name] for name in ("clean", "tokenize", "learn_bpe"))
-    outputs = {name: manifest.outputs for name, manifest in facts.manifests.items()}
-    languages = facts.experiment.source, facts.experiment.target
-    rows = []
-    for split in ("train", "dev", "test"):
-        files = [
-            outputs["download"][f"{split}.{language}"]
-            for language in languages
-            if f"{split}.{language}" in outputs["download"]
-        ]
-        if files:
-            rows.append(
-                Count(
-                    "download",
-                    f"{split} pairs",
-                    f"{files[0].lines or 0:,}",
-                    " + ".join(size(file.bytes) for file in files),
-                )
-            )
-    rows.append(Count("clean", "pairs read", f"{clean['read']:,}"))
-    rows += [
-        Count("clean", f"dropped: {why}", f"{n:,}", percent(n / clean["read"])) for why, n in clean["dropped"].items()
-    ]
-    kept = size(sum(outputs["clean"][f"train.{language}"].bytes for language in languages))
-    rows.append(Count("clean", "pairs kept", f"{clean['kept']:,}", f"{percent(clean['kept'] / clean['read'])}, {kept}"))
-    rows.append(Count("clean", "kept after folding white space", f"{clean['repaired']:,}"))
-    for name, count in tokens.items():
-        rows.append(
-            Count(
-                "tokenize",
-                f"{name} tokens",
-                f"{count['tokens']:,}",
-                f"{count['tokens'] / max(count['lines'], 1):.1f} per line",
-            )
-        )
-    rows.append(Count("learn_bpe", "distinct words", f"{bpe['words']:,}"))
-    rows.append(
-        Count("learn_bpe", "merges learnt", f"{bpe['merges']:,}", f"{facts.experiment.learn_bpe.merges:,} asked for")
-    )
-    rows.append(Count("learn_bpe", "vocabulary", f"{bpe['vocabulary']:,}", "pieces, shared by both sides"))
-    for split, count in found["shuffle"].items():
-        encoded = sum(file.bytes for name, file in outputs["shuffle"].items() if name.startswith(f"{split}."))
-        rows.append(
-            Count(
-                "shuffle",
-                f"{split} pairs encoded",
-                f"{count['pairs']:,}",
-                f"{size(encoded)}, {count['too_long']:,} too long left out",
-            )
-        )
-        pieces = count["source_pieces"] + count["target_pieces"]
-        sides = ", ".join(
-            f"{count[f'{side}_pieces']:,} {getattr(facts.experiment, side)}" for side in ("source", "target")
-        )
-        rows.append(Count("shuffle", f"{split} pieces", f"{pieces:,}", f"{sides}, {count['unknown']:,} unknown"))
-    return rows
 
 
 def compared(sample: Sample) -> tuple[Words, Words]:

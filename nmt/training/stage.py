@@ -27,7 +27,6 @@ def train(
     experiment: Experiment, inputs: Mapping[str, Path], work: Path, out: Path, say: Callable[[str], None]
 ) -> dict[str, Any]:
     """Train in `work`, going on from the newest checkpoint there, and fill `out`. Returns the figures of it."""
-    work = folder_for(work, experiment.train.steps)
     work.mkdir(parents=True, exist_ok=True)
     source, target = experiment.source, experiment.target
     vocabulary = inputs["learn_bpe"] / "vocabulary.tsv"
