@@ -3,9 +3,10 @@ PYTHON ?= python3
 RANKS  ?= 2
 GPU    ?=
 PAIRS  ?= 50000
+PORT   ?=
 BIN    := .venv/bin
 
-.PHONY: demo test setup check bench lock help
+.PHONY: demo ui test setup check bench lock help
 .DEFAULT_GOAL := help
 
 help:      ## this list
@@ -13,6 +14,9 @@ help:      ## this list
 
 demo: setup        ## set up, then the whole experiment on the built-in corpus (RANKS=1: no Horovod needed)
 	@$(BIN)/wmtflow run config/demo.yaml --set train.ranks=$(RANKS)
+
+ui: setup          ## Prefect's dashboard, a worker and every deployment, until Ctrl-C (PORT=4200)
+	@exec $(BIN)/wmtflow ui $(if $(PORT),--port $(PORT))
 
 test: setup        ## set up, then every test
 	@$(BIN)/python -m pytest

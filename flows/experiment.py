@@ -10,7 +10,7 @@ from pydantic import Field, WithJsonSchema
 
 from nmt import config as settings
 from nmt import runs
-from nmt.config import StageName
+from nmt.config import Experiment, StageName
 from nmt.errors import RequestError
 from nmt.runs import Result, StageResult
 from nmt.store.manifest import Manifest
@@ -70,9 +70,7 @@ def experiment(
     Returns:
         The result, once the last stage is done.
     """
-    quick = {"train.ranks": ranks, "train.steps": steps}
-    given = [f"{setting}={value}" for setting, value in quick.items() if value is not None]
-    chosen = settings.load(config, [*overrides, *given], name)
+    chosen = chosen_settings(config, ranks, steps, overrides, name)
     run = Run.of(chosen, span(start, until) if force else [])
     planned = plan(chosen, run.store, runs.previous_keys(chosen.name))
     require_earlier(planned, start)
@@ -80,6 +78,15 @@ def experiment(
         raise RequestError(f"until {until} comes before start {start}: there is nothing to do")
     with run.store.in_use():
         return story(Timer(run, planned), until or "report")
+
+
+def chosen_settings(
+    config: str, ranks: int | None, steps: int | None, overrides: list[str], name: str | None
+) -> Experiment:
+    """The settings that a run's parameters amount to."""
+    quick = {"train.ranks": ranks, "train.steps": steps}
+    given = [f"{setting}={value}" for setting, value in quick.items() if value is not None]
+    return settings.load(config, [*overrides, *given], name)
 
 
 def story(do: Timer, until: StageName) -> Result | None:

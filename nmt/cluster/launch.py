@@ -121,7 +121,7 @@ def watch(process: subprocess.Popen[str], token: str, trouble: Callable[[], str 
             process.wait(1)
             break
         wrong.extend(filter(None, [trouble()]))
-    family = [one for one in psutil.process_iter() if belongs(one, token)]
+    family = [one for one in psutil.process_iter() if marked(one, FAMILY, token)]
     for one in family:
         with contextlib.suppress(psutil.Error):
             one.terminate()
@@ -130,10 +130,10 @@ def watch(process: subprocess.Popen[str], token: str, trouble: Callable[[], str 
             one.kill()
 
 
-def belongs(process: psutil.Process, token: str) -> bool:
-    """Whether a process bears a family's mark; those of other users cannot be read and are not ours."""
+def marked(process: psutil.Process, name: str, token: str) -> bool:
+    """Whether a process bears a mark in its environment; those of other users cannot be read and are not ours."""
     try:
-        return process.environ().get(FAMILY) == token
+        return process.environ().get(name) == token
     except (psutil.Error, OSError):
         return False
 

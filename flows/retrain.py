@@ -1,0 +1,78 @@
+"""Retraining, as a schedule runs it: a new model takes the champion's place only if it is not worse."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from prefect import flow
+from prefect.artifacts import create_markdown_artifact
+from prefect.client.schemas.objects import State
+from prefect.events import emit_event
+from prefect.states import Completed
+from pydantic import Field
+
+from flows.experiment import NAME, Config, Override, chosen_settings, experiment
+from nmt import champions
+from nmt.runs import Result
+from nmt.scoring.compare import Comparison
+from tasks.champion import compare, promote, sources
+
+Outcome = Literal["promoted", "refused", "unchanged"]
+PROMOTED, REFUSED, UNCHANGED = "wmtflow.champion.promoted", "wmtflow.champion.refused", "wmtflow.champion.unchanged"
+EVENTS: dict[Outcome, str] = {"promoted": PROMOTED, "refused": REFUSED, "unchanged": UNCHANGED}
+
+
+@flow(name="retrain")
+def retrain(
+    config: Config = "demo",
+    ranks: Annotated[int | None, Field(ge=1, le=1024)] = None,
+    steps: Annotated[int | None, Field(ge=1, le=10_000_000)] = None,
+    overrides: list[Override] = [],  # noqa: B006  (Prefect copies it)
+    name: Annotated[str | None, Field(pattern=NAME, max_length=100)] = None,
+    tolerance: Annotated[float, Field(ge=0, le=100)] = 0.5,
+) -> State[Any]:
+    """Look at the sources, run the experiment, and promote its model unless it is worse than the champion.
+
+    Args:
+        config: The settings: a name in config/, such as demo, or the path of a YAML file of your own.
+        ranks: Training processes: one per GPU, or a few on a CPU. Empty: as the settings say.
+        steps: Training steps. Empty: as the settings say.
+        overrides: Any other setting, each as section.key=value: seed=2
+        name: Whose champion this is about. Empty: the name of the settings.
+        tolerance: BLEU that a new model may lose where the difference is not significant.
+
+    Returns:
+        A state named Promoted, Refused or Unchanged; each comes with an event of that name.
+    """
+    chosen = chosen_settings(config, ranks, steps, overrides, name)
+    changed = sources(chosen)
+    if changed:
+        emit("wmtflow.sources.changed", chosen.name, {"changes": changed})
+    # Under a name of its own: a model that is refused must not stand where people look for the good one.
+    result = experiment(config, ranks, steps, overrides, name=f"{chosen.name}-retrain"[:100])
+    assert isinstance(result, Result)
+    champion = champions.find(chosen.name)
+    if champion and champion.result.stage_keys["train"] == result.stage_keys["train"]:
+        return told("unchanged", chosen.name, result, None, f"champion {champion.version} is this very model")
+    comparison = compare(chosen.name, result, tolerance)
+    if comparison and comparison.verdict == "worse":
+        return told("refused", chosen.name, result, comparison, comparison.words())
+    promoted = promote(chosen.name, result, comparison)
+    why = comparison.words() if comparison else "the first of its name"
+    return told("promoted", chosen.name, result, comparison, f"champion {promoted.version}: {why}")
+
+
+def told(outcome: Outcome, name: str, result: Result, comparison: Comparison | None, words: str) -> State[Any]:
+    """Tell the outcome as an event, as an artifact, and as the state that the run ends in."""
+    payload = {"outcome": outcome, "why": words, "bleu": result.bleu, "signature": result.signature}
+    payload |= comparison.model_dump() if comparison else {}
+    emit(EVENTS[outcome], name, payload)
+    lines = [f"# {name}: {outcome}", words, "", "| | |", "|:--|:--|", *(f"| {k} | {v} |" for k, v in payload.items())]
+    create_markdown_artifact("\n".join(lines), key=f"{name}-champion".replace(".", "-").replace("_", "-"))
+    return Completed(name=outcome.capitalize(), message=words)
+
+
+def emit(event: str, name: str, payload: dict[str, Any]) -> None:
+    """Send an event about a champion."""
+    resource = {"prefect.resource.id": f"wmtflow.champion.{name}", "prefect.resource.name": name}
+    emit_event(event, resource=resource, payload=payload)
