@@ -6,7 +6,7 @@ PAIRS  ?= 50000
 PORT   ?=
 BIN    := .venv/bin
 
-.PHONY: demo ui test setup check bench lock help
+.PHONY: demo ui test browser setup check bench lock help
 .DEFAULT_GOAL := help
 
 help:      ## this list
@@ -18,8 +18,11 @@ demo: setup        ## set up, then the whole experiment on the built-in corpus (
 ui: setup          ## Prefect's dashboard, a worker and every deployment, until Ctrl-C (PORT=4200)
 	@exec $(BIN)/wmtflow ui $(if $(PORT),--port $(PORT))
 
-test: setup        ## set up, then every test
+test: setup browser ## set up, then every test
 	@$(BIN)/python -m pytest
+
+browser:   ## the Chromium that the tests of the dashboard look through, where it can be installed
+	@scripts/browser.sh
 
 setup:     ## .venv with the locked packages and Horovod (GPU=1: with CUDA and NCCL)
 	@$(PYTHON) scripts/setup.py $(if $(GPU),--gpu) $(if $(filter 1,$(RANKS)),--no-horovod)

@@ -48,7 +48,7 @@ def run(
     if start and only:
         raise RequestError("--from and --only exclude each other")
     changes = [*(overrides or []), *([f"download.mirror={mirror}"] if mirror else [])]
-    first, last = stage_name(only or start), stage_name(only)
+    first, last = stage_name(only or start or "preflight"), stage_name(only or "report")
     # A wrong request ends here, before Prefect is started.
     chosen = load(config, changes, name)
     require_earlier(plan(chosen, Store(data_folder() / "store"), runs.previous_keys(chosen.name)), first)
@@ -56,7 +56,7 @@ def run(
     from flows.experiment import experiment
 
     named = experiment.with_options(flow_run_name=chosen.name)
-    result = named(config, overrides=changes, name=name, start=first, until=last, force=force)
+    result = named(config, overrides=changes, name=name or "", start=first, until=last, force=force)
     if result is not None:
         show_result(result)
 
@@ -96,7 +96,7 @@ def retrain(
     start_prefect()
     from flows.retrain import retrain as flow
 
-    state = flow(config, overrides=overrides or [], name=name, tolerance=tolerance, return_state=True)
+    state = flow(config, overrides=overrides or [], name=name or "", tolerance=tolerance, return_state=True)
     state.result()  # an error is shown as one message
     typer.echo(f"{state.name}: {state.message}")
 
@@ -140,10 +140,8 @@ def start_prefect() -> None:
     console.use()
 
 
-def stage_name(name: str | None) -> StageName | None:
+def stage_name(name: str) -> StageName:
     """A stage by its name; an unknown one is refused with the nearest."""
-    if name is None:
-        return None
     for valid in ORDER:
         if name == valid:
             return valid

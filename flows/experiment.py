@@ -28,7 +28,6 @@ from tasks.tokenize import tokenize
 from tasks.train import train
 
 STAGES = (download, clean, tokenize, learn_bpe, shuffle, train, score, report)
-NAME = r"^[a-z0-9][a-z0-9._-]*$"
 # What a form offers, and what a server refuses at once; whoever calls the flow from Python may name any file.
 CHOICES: dict[str, Any] = {
     "anyOf": [
@@ -41,30 +40,33 @@ CHOICES: dict[str, Any] = {
     ]
 }
 Config = Annotated[str, WithJsonSchema(CHOICES)]
+Ranks = Annotated[int, Field(ge=0, le=1024)]
+Steps = Annotated[int, Field(ge=0, le=10_000_000)]
+Name = Annotated[str, Field(pattern=r"^$|^[a-z0-9][a-z0-9._-]*$", max_length=100)]
 Override = Annotated[str, Field(pattern=r"^[a-z_]+(\.[a-z0-9_]+)*=.*$")]
 
 
 @flow(name="experiment")
 def experiment(
     config: Config = "demo",
-    ranks: Annotated[int | None, Field(ge=1, le=1024)] = None,
-    steps: Annotated[int | None, Field(ge=1, le=10_000_000)] = None,
+    ranks: Ranks = 0,
+    steps: Steps = 0,
     overrides: list[Override] = [],  # noqa: B006  (Prefect copies it)
-    name: Annotated[str | None, Field(pattern=NAME, max_length=100)] = None,
-    start: StageName | None = None,
-    until: StageName | None = None,
+    name: Name = "",
+    start: StageName = "preflight",
+    until: StageName = "report",
     force: bool = False,
 ) -> Result | None:
     """Run the experiment; stages whose output is in the store and whole are not run again.
 
     Args:
         config: The settings: a name in config/, such as demo, or the path of a YAML file of your own.
-        ranks: Training processes: one per GPU, or a few on a CPU. Empty: as the settings say.
-        steps: Training steps. Asking for more than before continues the training. Empty: as the settings say.
+        ranks: Training processes: one per GPU, or a few on a CPU. 0: as the settings say.
+        steps: Training steps. Asking for more than before continues the training. 0: as the settings say.
         overrides: Any other setting, each as section.key=value: train.dropout=0.2
         name: The run's name, under which its results are kept. Empty: the name of the settings.
-        start: Begin at this stage; everything before it must be in the store.
-        until: Stop after this stage. Empty, or report: go on to the end.
+        start: Begin at this stage; everything before it must be in the store. preflight is the first.
+        until: Stop after this stage; report is the last.
         force: Make the stages again even if their output is in the store.
 
     Returns:
@@ -77,16 +79,14 @@ def experiment(
     if not span(start, until):
         raise RequestError(f"until {until} comes before start {start}: there is nothing to do")
     with run.store.in_use():
-        return story(Timer(run, planned), until or "report")
+        return story(Timer(run, planned), until)
 
 
-def chosen_settings(
-    config: str, ranks: int | None, steps: int | None, overrides: list[str], name: str | None
-) -> Experiment:
+def chosen_settings(config: str, ranks: int, steps: int, overrides: list[str], name: str) -> Experiment:
     """The settings that a run's parameters amount to."""
     quick = {"train.ranks": ranks, "train.steps": steps}
-    given = [f"{setting}={value}" for setting, value in quick.items() if value is not None]
-    return settings.load(config, [*overrides, *given], name)
+    given = [f"{setting}={value}" for setting, value in quick.items() if value]
+    return settings.load(config, [*overrides, *given], name or None)
 
 
 def story(do: Timer, until: StageName) -> Result | None:
@@ -121,6 +121,6 @@ class Timer:
         )
 
 
-def span(start: StageName | None, until: StageName | None) -> list[StageName]:
-    """The stages from one to another, both included; by default from the first and to the last."""
-    return list(ORDER[ORDER.index(start or "preflight") : ORDER.index(until or "report") + 1])
+def span(start: StageName, until: StageName) -> list[StageName]:
+    """The stages from one to another, both included."""
+    return list(ORDER[ORDER.index(start) : ORDER.index(until) + 1])

@@ -11,7 +11,7 @@ from prefect.events import emit_event
 from prefect.states import Completed
 from pydantic import Field
 
-from flows.experiment import NAME, Config, Override, chosen_settings, experiment
+from flows.experiment import Config, Name, Override, Ranks, Steps, chosen_settings, experiment
 from nmt import champions
 from nmt.runs import Result
 from nmt.scoring.compare import Comparison
@@ -25,18 +25,18 @@ EVENTS: dict[Outcome, str] = {"promoted": PROMOTED, "refused": REFUSED, "unchang
 @flow(name="retrain")
 def retrain(
     config: Config = "demo",
-    ranks: Annotated[int | None, Field(ge=1, le=1024)] = None,
-    steps: Annotated[int | None, Field(ge=1, le=10_000_000)] = None,
+    ranks: Ranks = 0,
+    steps: Steps = 0,
     overrides: list[Override] = [],  # noqa: B006  (Prefect copies it)
-    name: Annotated[str | None, Field(pattern=NAME, max_length=100)] = None,
+    name: Name = "",
     tolerance: Annotated[float, Field(ge=0, le=100)] = 0.5,
 ) -> State[Any]:
     """Look at the sources, run the experiment, and promote its model unless it is worse than the champion.
 
     Args:
         config: The settings: a name in config/, such as demo, or the path of a YAML file of your own.
-        ranks: Training processes: one per GPU, or a few on a CPU. Empty: as the settings say.
-        steps: Training steps. Empty: as the settings say.
+        ranks: Training processes: one per GPU, or a few on a CPU. 0: as the settings say.
+        steps: Training steps. 0: as the settings say.
         overrides: Any other setting, each as section.key=value: seed=2
         name: Whose champion this is about. Empty: the name of the settings.
         tolerance: BLEU that a new model may lose where the difference is not significant.

@@ -3,6 +3,8 @@
 import os
 import tempfile
 
+import pytest
+
 # Before anything imports Prefect or TensorFlow: both read these once.
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
@@ -10,3 +12,12 @@ os.environ["PREFECT_HOME"] = tempfile.mkdtemp(prefix="wmtflow-prefect-")
 os.environ["WMTFLOW_DATA"] = tempfile.mkdtemp(prefix="wmtflow-data-")
 for name in ("PREFECT_API_URL", "PREFECT_PROFILE", "WMTFLOW_MIRROR"):
     os.environ.pop(name, None)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """With WMTFLOW_NO_SKIPS, a test that cannot run on this machine fails and says what it needs."""
+    report = (yield).get_result()
+    if report.skipped and os.environ.get("WMTFLOW_NO_SKIPS") and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, where nothing may be skipped: {call.excinfo.value if call.excinfo else ''}"

@@ -1,6 +1,8 @@
 """Runs of the real command in a data folder of their own."""
 
 import os
+import re
+import signal
 import socket
 import subprocess
 import sys
@@ -9,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -53,9 +56,7 @@ class Place:
     @contextmanager
     def server(self):
         """A Prefect server of our own; runs inside the block use it."""
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = free_port()
         prefect = str(Path(sys.executable).with_name("prefect"))
         log = (self.data.parent / "server.log").open("w")
         env = self.env | {"PREFECT_SERVER_API_PORT": str(port)}
@@ -71,6 +72,12 @@ class Place:
             log.close()
 
 
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 def wait_for(url, process):
     for _ in range(240):
         assert process.poll() is None, "the Prefect server ended"
@@ -81,6 +88,115 @@ def wait_for(url, process):
             pass
         time.sleep(0.5)
     pytest.fail("the Prefect server did not start")
+
+
+class Ui(Place):
+    """`wmtflow ui` as a user starts it, and what a user does in another terminal: no address is exported there."""
+
+    def __init__(self, folder: Path):
+        super().__init__(folder)
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.log = folder / "ui.log"
+        self.elsewhere = folder / "elsewhere"
+        self.elsewhere.mkdir()
+
+    def start_ui(self):
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                self.command("ui", "--port", self.port),
+                env=self.env,
+                stdout=log,
+                stderr=log,
+                cwd=self.elsewhere,
+                start_new_session=True,
+            )
+        self.until(lambda: "Worker" in self.log.read_text() and "started!" in self.log.read_text(), 240)
+
+    def until(self, condition, seconds):
+        """Wait for something to come true; what it gives is returned."""
+        deadline = time.monotonic() + seconds
+        while not (found := condition()):
+            assert self.process.poll() is None, self.log.read_text()[-3000:]
+            assert time.monotonic() < deadline, f"not within {seconds} s; {self.log.read_text()[-3000:]}"
+            time.sleep(0.5)
+        return found
+
+    def prefect(self, *words):
+        command = [str(Path(sys.executable).with_name("prefect")), "--no-prompt", *map(str, words)]
+        return subprocess.run(
+            command,
+            env=self.env,
+            capture_output=True,
+            text=True,
+            cwd=self.elsewhere,
+            timeout=900,
+            stdin=subprocess.DEVNULL,
+        )
+
+    def api(self, path, body=None):
+        url = f"{self.url}/api{path}"
+        answer = httpx.get(url, timeout=30) if body is None else httpx.post(url, json=body, timeout=30)
+        return answer.raise_for_status().json()
+
+    def deploy_run(self, deployment, **parameters) -> str:
+        """Start a run of a deployment; gives its id."""
+        words = [word for name, value in parameters.items() for word in ("-p", f"{name}={value}")]
+        done = self.prefect("deployment", "run", deployment, *words)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return re.search(r"UUID: ([0-9a-f-]{36})", done.stdout)[1]
+
+    def state(self, run) -> str:
+        return self.api(f"/flow_runs/{run}")["state"]["name"]
+
+    def ended(self, run, seconds=400) -> str:
+        """Wait for a run to end; gives the state's name."""
+        last = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
+        return self.until(
+            lambda: (state := self.api(f"/flow_runs/{run}")["state"])["type"] in last and state["name"], seconds
+        )
+
+    def tasks(self, run) -> dict[str, str]:
+        """The last state of each of a run's tasks, by the task's name."""
+        body = {"flow_runs": {"id": {"any_": [run]}}, "sort": "EXPECTED_START_TIME_ASC"}
+        return {task["name"]: task["state"]["name"] for task in self.api("/task_runs/filter", body)}
+
+    def logs(self, run) -> str:
+        found, offset = [], 0
+        while True:
+            body = {"logs": {"flow_run_id": {"any_": [run]}}, "sort": "TIMESTAMP_ASC", "limit": 200, "offset": offset}
+            page = self.api("/logs/filter", body)
+            found += [line["message"] for line in page]
+            offset += len(page)
+            if len(page) < 200:
+                return "\n".join(found)
+
+    def ranks(self) -> list[psutil.Process]:
+        """The training processes that work in our data folder."""
+        return [one for one in psutil.process_iter() if f"{self.data}/store/train" in " ".join(command_line(one))]
+
+    def in_training(self, run, step) -> None:
+        """Wait until a run's log has a step: lines arrive while it trains."""
+        self.until(lambda: f"step {step}/" in self.logs(run) or self.state(run) in ("Failed", "Crashed"), 300)
+        assert self.state(run) == "Running", self.logs(run)[-3000:]
+
+
+def command_line(process):
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+@pytest.fixture(scope="session")
+def ui(tmp_path_factory):
+    """One server and one worker for all tests that need them."""
+    place = Ui(tmp_path_factory.mktemp("ui"))
+    place.start_ui()
+    yield place
+    if place.process.poll() is None:
+        place.process.send_signal(signal.SIGINT)
+        place.process.wait(60)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,39 @@
+"""Retraining: the first model is promoted, a worse one is refused, events tell of both, and one can go back."""
+
+import json
+
+LEARNS = ["download.train_pairs=4000", "train.width=64", "train.ranks=1", "train.batch=1024", "train.eval_every=1000"]
+
+
+def events(ui, name):
+    found = ui.api("/events/filter", {"filter": {"event": {"name": [name]}, "order": "DESC"}})
+    return found["events"]
+
+
+def test_promote_refuse_unchanged(ui):
+    parameters = {"config": ui.config, "name": "crown", "overrides": json.dumps(LEARNS)}
+    first = ui.deploy_run("retrain/weekly", **parameters, steps=300)
+    assert ui.ended(first, 600) == "Promoted", ui.logs(first)[-3000:]
+    told = ui.until(lambda: events(ui, "wmtflow.champion.promoted"), 30)
+    assert told[0]["resource"]["prefect.resource.id"] == "wmtflow.champion.crown"
+
+    worse = ui.deploy_run("retrain/weekly", **parameters, steps=30)
+    assert ui.ended(worse, 600) == "Refused", ui.logs(worse)[-3000:]
+    payload = ui.until(lambda: events(ui, "wmtflow.champion.refused"), 30)[0]["payload"]
+    assert payload["verdict"] == "worse" and payload["bleu"] < payload["champion_bleu"]
+    triggered = ui.until(lambda: events(ui, "prefect.automation.triggered"), 60)
+    assert any("a new model was refused" in json.dumps(event) for event in triggered)
+
+    shown = ui.wmtflow("champion").stdout
+    assert shown.startswith("* crown 1 ") and "champions/crown/0001/model" in shown
+    assert ui.wmtflow("translate", text="The man sleeps.\n").stdout.strip()  # by the champion
+    same = ui.deploy_run("retrain/weekly", **parameters, steps=300)
+    assert ui.ended(same, 600) == "Unchanged", ui.logs(same)[-3000:]
+
+
+def test_a_champion_outlives_its_run_and_can_be_left_again(ui):
+    assert ui.wmtflow("clean", "--keep", "0").returncode == 0
+    assert ui.wmtflow("translate", text="The man sleeps.\n").returncode == 0
+    back = ui.wmtflow("champion", "--rollback")
+    assert back.returncode == 2 and "there is none to go back to" in back.stderr
+    assert "no champion of 'nobody'" in ui.wmtflow("champion", "nobody").stderr
