@@ -72,9 +72,9 @@ def run(url: str, ours: bool, folder: Path, stack: contextlib.ExitStack, say: Sa
     children.append(worker)
     stack.callback(end_worker, worker, say)
     say(f"\n  dashboard  {url.removesuffix('/api')}\n  reports    {env['WMTFLOW_REPORTS_URL']}\n")
-    if API_URL in os.environ or ours:
-        say(f"In another terminal:\n  export PATH={Path(sys.executable).parent}:$PATH")
-        say("  prefect deployment run 'experiment/demo' --watch\nCtrl-C here ends all of it.\n")
+    named = f"\n  export {API_URL}={url}" if API_URL in os.environ else ""  # otherwise the profile names it
+    say(f"In another terminal:\n  export PATH={Path(sys.executable).parent}:$PATH{named}")
+    say("  prefect deployment run 'experiment/demo' --watch\nCtrl-C here ends all of it.\n")
     while True:
         time.sleep(1)
         for child in children:

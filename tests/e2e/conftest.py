@@ -1,7 +1,6 @@
 """Runs of the real command in a data folder of their own."""
 
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -13,6 +12,8 @@ from pathlib import Path
 import httpx
 import psutil
 import pytest
+
+from nmt.cluster.launch import die_with_parent
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SMALL = """
@@ -110,6 +111,7 @@ class Ui(Place):
                 stderr=log,
                 cwd=self.elsewhere,
                 start_new_session=True,
+                preexec_fn=die_with_parent,
             )
         self.until(lambda: "Worker" in self.log.read_text() and "started!" in self.log.read_text(), 240)
 
@@ -140,11 +142,10 @@ class Ui(Place):
         return answer.raise_for_status().json()
 
     def deploy_run(self, deployment, **parameters) -> str:
-        """Start a run of a deployment; gives its id."""
-        words = [word for name, value in parameters.items() for word in ("-p", f"{name}={value}")]
-        done = self.prefect("deployment", "run", deployment, *words)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return re.search(r"UUID: ([0-9a-f-]{36})", done.stdout)[1]
+        """Start a run of a deployment, as the dashboard's button does; gives its id."""
+        found = self.api(f"/deployments/name/{deployment}")
+        body = {"parameters": found["parameters"] | parameters, "state": {"type": "SCHEDULED"}}
+        return self.api(f"/deployments/{found['id']}/create_flow_run", body)["id"]
 
     def state(self, run) -> str:
         return self.api(f"/flow_runs/{run}")["state"]["name"]
@@ -170,6 +171,13 @@ class Ui(Place):
             offset += len(page)
             if len(page) < 200:
                 return "\n".join(found)
+
+    def events(self, name, run=None) -> list[dict]:
+        """Events of a name, newest first; of one flow run if it is given."""
+        wanted = {"event": {"name": [name]}, "order": "DESC"}
+        if run:
+            wanted["resource"] = {"id": [f"prefect.flow-run.{run}"]}
+        return self.api("/events/filter", {"filter": wanted})["events"]
 
     def ranks(self) -> list[psutil.Process]:
         """The training processes that work in our data folder."""

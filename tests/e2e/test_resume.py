@@ -1,4 +1,7 @@
-"""A stage fails for a real reason; each of the four ways to resume finishes the experiment and repeats nothing."""
+"""A stage fails for a real reason; each way to resume finishes the experiment and repeats nothing.
+
+The fourth way, the dashboard's Retry, is in test_dashboard.py.
+"""
 
 import json
 import signal
@@ -56,12 +59,6 @@ def by_retry(ui, run, stage, parameters) -> str:
     return retried(ui, run)
 
 
-def by_the_dashboard(ui, run, stage, parameters) -> str:
-    """What the Retry button sends; tests/e2e/test_dashboard.py presses it."""
-    ui.api(f"/flow_runs/{run}/set_state", {"state": {"type": "SCHEDULED", "name": "AwaitingRetry"}, "force": True})
-    return retried(ui, run)
-
-
 def by_the_stage(ui, run, stage, parameters) -> str:
     again = ui.deploy_run(DEPLOYMENTS[stage], **parameters, until="report")
     assert ui.ended(again) == "Completed", ui.logs(again)[-3000:]
@@ -71,18 +68,18 @@ def by_the_stage(ui, run, stage, parameters) -> str:
 
 
 def by_the_command(ui, run, stage, parameters) -> str:
-    changes = [word for change in json.loads(parameters["overrides"]) for word in ("--set", change)]
+    changes = [word for change in parameters["overrides"] for word in ("--set", change)]
     done = ui.wmtflow("run", parameters["config"], *changes, "--name", parameters["name"], "--from", stage)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stderr
 
 
-@pytest.mark.parametrize("resume", [by_retry, by_the_dashboard, by_the_stage, by_the_command])
+@pytest.mark.parametrize("resume", [by_retry, by_the_stage, by_the_command])
 @pytest.mark.parametrize("stage", ["tokenize", "train", "score"])
 def test_resume(ui, stage, resume):
     seed = next(SEEDS)
     overrides = [f"seed={seed}", *(LONG if stage == "train" else BRIEF)]
-    parameters = {"config": ui.config, "name": f"{stage}-{seed}", "overrides": json.dumps(overrides)}
+    parameters = {"config": str(ui.config), "name": f"{stage}-{seed}", "overrides": overrides}
     run = fail(ui, stage, parameters)
     assert not (ui.data / "runs" / parameters["name"]).exists()
     log = resume(ui, run, stage, parameters)

@@ -5,23 +5,18 @@ import json
 LEARNS = ["download.train_pairs=4000", "train.width=64", "train.ranks=1", "train.batch=1024", "train.eval_every=1000"]
 
 
-def events(ui, name):
-    found = ui.api("/events/filter", {"filter": {"event": {"name": [name]}, "order": "DESC"}})
-    return found["events"]
-
-
 def test_promote_refuse_unchanged(ui):
-    parameters = {"config": ui.config, "name": "crown", "overrides": json.dumps(LEARNS)}
+    parameters = {"config": str(ui.config), "name": "crown", "overrides": LEARNS}
     first = ui.deploy_run("retrain/weekly", **parameters, steps=300)
     assert ui.ended(first, 600) == "Promoted", ui.logs(first)[-3000:]
-    told = ui.until(lambda: events(ui, "wmtflow.champion.promoted"), 30)
+    told = ui.until(lambda: ui.events("wmtflow.champion.promoted"), 30)
     assert told[0]["resource"]["prefect.resource.id"] == "wmtflow.champion.crown"
 
     worse = ui.deploy_run("retrain/weekly", **parameters, steps=30)
     assert ui.ended(worse, 600) == "Refused", ui.logs(worse)[-3000:]
-    payload = ui.until(lambda: events(ui, "wmtflow.champion.refused"), 30)[0]["payload"]
+    payload = ui.until(lambda: ui.events("wmtflow.champion.refused"), 30)[0]["payload"]
     assert payload["verdict"] == "worse" and payload["bleu"] < payload["champion_bleu"]
-    triggered = ui.until(lambda: events(ui, "prefect.automation.triggered"), 60)
+    triggered = ui.until(lambda: ui.events("prefect.automation.triggered"), 60)
     assert any("a new model was refused" in json.dumps(event) for event in triggered)
 
     shown = ui.wmtflow("champion").stdout
