@@ -103,7 +103,12 @@ def run(command: list[str], say: Callable[[str], None], trouble: Callable[[], st
                 failure = failure or (text if FAILURE.match(text) else None)
         status = process.wait()
     finally:
-        end(process)
+        if process.poll() is None:
+            end_family(token)  # all at once: horovodrun alone would take 5 s to end its ranks
+            process.kill()
+        process.wait()
+        if process.stdout:
+            process.stdout.close()
         watcher.join()
     if wrong:
         raise TrainingError(f"{wrong[0]}. All ranks were ended; run again to go on from the last checkpoint.")
@@ -121,6 +126,11 @@ def watch(process: subprocess.Popen[str], token: str, trouble: Callable[[], str 
             process.wait(1)
             break
         wrong.extend(filter(None, [trouble()]))
+    end_family(token)
+
+
+def end_family(token: str) -> None:
+    """Ask every process that bears a family's mark to end, wait, then make it."""
     family = [one for one in psutil.process_iter() if marked(one, FAMILY, token)]
     for one in family:
         with contextlib.suppress(psutil.Error):
@@ -136,19 +146,6 @@ def marked(process: psutil.Process, name: str, token: str) -> bool:
         return process.environ().get(name) == token
     except (psutil.Error, OSError):
         return False
-
-
-def end(process: subprocess.Popen[str]) -> None:
-    """Ask a process to end, wait, then make it."""
-    if process.poll() is None:
-        process.terminate()
-        try:
-            process.wait(GRACE)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-    if process.stdout:
-        process.stdout.close()
 
 
 def die_with_parent() -> None:
