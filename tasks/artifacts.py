@@ -20,7 +20,6 @@ from prefect import get_run_logger
 from prefect.artifacts import (
     MarkdownArtifact,
     ProgressArtifact,
-    TableArtifact,
     create_markdown_artifact,
     create_table_artifact,
 )
@@ -62,10 +61,10 @@ def of_training(run: Run, rows: list[dict[str, Any]]) -> list[Any]:  # Prefect's
     curves = MarkdownArtifact(
         key=key(run, "curves"), markdown=live.training(run.experiment, rows), description="training: figures and curves"
     )
-    samples = TableArtifact(
-        key=key(run, "dev-samples"), table=live.samples(rows), description="the dev set's samples, latest evaluation"
+    samples = MarkdownArtifact(
+        key=key(run, "dev-samples"), markdown=live.dev_samples(rows), description="samples of the dev set"
     )
-    return [curves, samples] if samples.table else [curves]
+    return [curves, samples] if samples.markdown else [curves]
 
 
 def show_scores(run: Run, manifests: dict[str, Manifest]) -> None:
@@ -81,8 +80,8 @@ def show_scores(run: Run, manifests: dict[str, Manifest]) -> None:
             rows.append({"set": name, "metric": "BLEU on lower-cased tokens", **lower})
     create_table_artifact(rows, key(run, "scores"), "scores by sacreBLEU, each with its signature")
     folders = {name: run.store.folder(name, manifest.key) for name, manifest in manifests.items()}
-    chosen = [asdict(sample) for sample in samples(experiment, folders)]
-    create_table_artifact(chosen, key(run, "samples"), "sample translations of the test set")
+    chosen = live.samples((each.source, each.reference, each.output) for each in samples(experiment, folders))
+    create_markdown_artifact(chosen, key(run, "samples"), "sample translations of the test set")
 
 
 def show_report(run: Run, manifest: Manifest) -> None:

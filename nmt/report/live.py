@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterable
 from typing import Any
 
 from nmt.config import Experiment
+from nmt.report.page import escape_markdown
 from nmt.report.plots import Curve, column, draw
 from nmt.training.records import duration
 
@@ -63,7 +65,19 @@ def picture(name: str, title: str, label: str, curves: list[Curve], zero: bool =
     return f"![{title}](data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()})"
 
 
-def samples(rows: list[Row]) -> list[dict[str, str]]:
-    """The sample translations of the latest evaluation; none before the first."""
+def dev_samples(rows: list[Row]) -> str:
+    """The sample translations of the latest evaluation as Markdown; empty before the first."""
     evals = [row for row in rows if row["kind"] == "eval"]
-    return list(evals[-1].get("samples", [])) if evals else []
+    if not evals:
+        return ""
+    found = ((sample["source"], sample["reference"], sample["output"]) for sample in evals[-1]["samples"])
+    return f"At step {evals[-1]['step']:,}:\n\n" + samples(found)
+
+
+def samples(found: Iterable[tuple[str, str, str]]) -> str:
+    """Source, reference and output of some sentences as Markdown: a list, whose lines wrap where a table's do not."""
+    lines = []
+    for source, reference, output in found:
+        words = [escape_markdown(text) or "(empty)" for text in (source, reference, output)]
+        lines += [f"- **{words[0]}**", f"  - reference: {words[1]}", f"  - output: {words[2]}"]
+    return "\n".join(lines) + "\n"

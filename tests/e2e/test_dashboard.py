@@ -51,7 +51,7 @@ def look(page, address, name, *texts):
 
 def test_dashboard_and_deployments(ui, page):
     look(page, f"{ui.url}/dashboard", "dashboard", "Flow Runs")
-    look(page, f"{ui.url}/deployments", "deployments", "wmt16-base", "multi30k", "weekly", re.compile("At 03:00"))
+    look(page, f"{ui.url}/deployments", "deployments", "wmt16-base", "multi30k", "weekly")
 
 
 def test_the_form_explains_itself(ui, page):
