@@ -121,6 +121,7 @@ def padding(size: Size) -> float:
 
 def infer(size: Size, lines: Lines) -> dict[str, float]:
     """Seconds to translate a file, by its own clock, which starts once the graph is there."""
+    Path(size["work"]).mkdir(parents=True, exist_ok=True)  # a training makes it, a translation does not
     runner = opennmt.Runner(model_of(size), config_of(size), auto_config=False)
     taken = {}
     for name in ("few", "many"):

@@ -1,9 +1,12 @@
 """Training speed: ours beside OpenNMT-tf 2.32, the same model size on the same pieces with the same token budget.
 
-    python bench/train.py [--size tiny] [--size base] [--rounds 3]
+    python bench/train.py [--size tiny] [--size base] [--rounds 3] [--ranks 2]
 
-Both train in turn, in processes of their own, on all cores. Prints target pieces per second, the ratio, padding, and
-the share of this machine's matrix-product rate that our model's arithmetic reaches. Writes JSON with --json.
+Both train in turn on all cores. Theirs is one process with as many threads, which is how OpenNMT-tf uses a machine
+without GPUs, under TensorFlow's own defaults. Ours is a real training as the pipeline starts it: by default one
+Horovod rank of one thread per core, each with its share of the token budget, so that an update has the same tokens;
+`--ranks 1` is one process with all threads instead. Prints target pieces per second, the ratio, padding, and the share
+of this machine's matrix-product rate (one process, all threads) that our arithmetic reaches. JSON with --json.
 """
 
 from __future__ import annotations
@@ -15,58 +18,67 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from side import SIZES, Size, corpus, job, middle, other
 
+from nmt.cluster.launch import run, training_command
+from nmt.corpus.encode import load
+from nmt.training.batches import Batches, Position
+from nmt.training.records import read
+
+CORES = os.cpu_count() or 1
 PRODUCT = 2_048  # rows and columns of the matrices whose product is timed
 
 
-def ours(folder: Path, name: str) -> dict[str, float]:
-    """Our half, in this process: some updates on one rank with all cores."""
-    import tensorflow as tf
-
-    from nmt.corpus.encode import load
-    from nmt.training.batches import Batches, Position, ahead
-    from nmt.training.ranks import Alone
-    from nmt.training.step import Step
-
-    tf.config.threading.set_intra_op_parallelism_threads(os.cpu_count() or 1)
-    tf.config.threading.set_inter_op_parallelism_threads(2)
-    size = SIZES[name]
-    with tempfile.TemporaryDirectory() as work:
-        settings = job(folder, size, Path(work))
-        step = Step(settings, Alone())
-        updates = ahead(Batches(load(folder / "ids", "train"), settings.train, 1, 0, 1)(Position()))
-        for _ in range(size.warm):
-            step(next(updates), 1e-4).numpy()
-        rate = product_rate(tf)
-        began = time.monotonic()
-        done = [next(updates) for _ in range(size.timed)]
-        for update in done:
-            step(update, 1e-4).numpy()
-        seconds = time.monotonic() - began
-        rate = max(rate, product_rate(tf))
-    pieces = sum(int((batch.target > 0).sum()) for update in done for batch in update.batches)
-    flops = sum(arithmetic(size, settings.vocabulary_size, update) for update in done)
+def ours(folder: Path, size: Size, work: Path, ranks: int) -> dict[str, float]:
+    """Our half: a training of some updates, the first of them not timed."""
+    last = size.warm + size.timed
+    seldom = {"steps": last, "log_every": 1, "eval_every": 10**6, "checkpoint_every": 10**6, "average": 1}
+    share = replace(size, tokens=size.tokens // ranks)
+    settings = job(folder, share, work, ranks=ranks, threads=CORES // ranks, **seldom)
+    path = work / "job.json"
+    path.write_text(settings.model_dump_json(), encoding="utf-8")
+    before = product_rate()
+    run(training_command(settings.train, path), lambda _: None)
+    rate = max(before, product_rate())
+    rows = [row for row in read(work / "metrics.jsonl") if row["kind"] == "train"]
+    seconds = rows[-1]["time"] - rows[size.warm - 1]["time"]
+    timed = rows[size.warm :]
+    flops = 0.0
+    for rank in range(ranks):
+        updates = Batches(load(folder / "ids", "train"), settings.train, settings.seed, rank, ranks)(Position())
+        done = [next(updates) for _ in range(last)][size.warm :]
+        flops += sum(arithmetic(size, settings.vocabulary_size, update) for update in done)
     return {
-        "tokens_per_second": pieces / seconds,
-        "padding": sum(update.padding for update in done) / len(done),
+        "tokens_per_second": sum(row["pieces_per_step"] for row in timed) / seconds,
+        "padding": sum(row["padding"] for row in timed) / len(timed),
         "gflops": flops / seconds / 1e9,
-        "product_gflops": rate / 1e9,
+        "product_gflops": rate,
     }
 
 
-def product_rate(tf: Any) -> float:
-    """Operations per second of a large product of 32-bit matrices: the best of several."""
+def product_rate() -> float:
+    """Billions of operations per second of a large product of 32-bit matrices on all cores, in a process of its own."""
+    env = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", "TF_ENABLE_ONEDNN_OPTS": "1"}
+    done = subprocess.run([sys.executable, __file__, "--product"], check=True, capture_output=True, text=True, env=env)
+    return float(done.stdout.split()[-1])
+
+
+def product() -> float:
+    """The same, in this process: the best of several."""
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(CORES)
     left, right = (tf.random.stateless_normal([PRODUCT, PRODUCT], [1, seed]) for seed in (1, 2))
     best = float("inf")
-    for _ in range(6):
+    for _ in range(10):
         began = time.monotonic()
         tf.matmul(left, right).numpy()
         best = min(best, time.monotonic() - began)
-    return float(2 * PRODUCT**3 / best)
+    return float(2 * PRODUCT**3 / best / 1e9)
 
 
 def arithmetic(size: Size, vocabulary: int, update: Any) -> float:
@@ -81,23 +93,21 @@ def arithmetic(size: Size, vocabulary: int, update: Any) -> float:
     return total
 
 
-def measure(name: str, rounds: int) -> dict[str, Any]:
+def measure(name: str, rounds: int, ranks: int) -> dict[str, Any]:
     """Both in turn, several rounds."""
-    threads = os.cpu_count() or 1
+    size = SIZES[name]
     with tempfile.TemporaryDirectory(prefix="wmtflow-bench-") as place:
-        folder = corpus(Path(place, "corpus"), SIZES[name])
+        folder = corpus(Path(place, "corpus"), size)
         found: dict[str, list[dict[str, float]]] = {"ours": [], "theirs": []}
         for number in range(rounds):
-            command = [sys.executable, __file__, "--half", str(folder), "--size", name]
-            env = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
-            done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=env)
-            found["ours"].append(json.loads(done.stdout.splitlines()[-1]))
-            found["theirs"].append(other("train", folder, SIZES[name], Path(place, f"theirs-{number}"), threads))
+            found["ours"].append(ours(folder, size, Path(place, f"ours-{number}"), ranks))
+            found["theirs"].append(other("train", folder, size, Path(place, f"theirs-{number}"), CORES))
             mine, theirs = found["ours"][-1], found["theirs"][-1]
             print(
                 f"{name} round {number + 1}: ours {mine['tokens_per_second']:,.0f} target pieces/s, "
                 f"OpenNMT-tf {theirs['tokens_per_second']:,.0f}, "
-                f"ratio {mine['tokens_per_second'] / theirs['tokens_per_second']:.2f}",
+                f"ratio {mine['tokens_per_second'] / theirs['tokens_per_second']:.2f}; "
+                f"{mine['gflops']:.1f} of {mine['product_gflops']:.1f} GFLOP/s",
                 flush=True,
             )
     summary: dict[str, Any] = {
@@ -114,13 +124,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--size", action="append", choices=SIZES, help="default: both")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--ranks", type=int, default=CORES, help="of ours; default: one per core")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--half", type=Path, help=argparse.SUPPRESS)  # our half alone, on a corpus made before
+    parser.add_argument("--product", action="store_true", help=argparse.SUPPRESS)  # only the matrix product's rate
     options = parser.parse_args()
-    if options.half:
-        print(json.dumps(ours(options.half, options.size[0])))
+    if options.product:
+        print(product())
         return
-    results = {name: measure(name, options.rounds) for name in options.size or SIZES}
+    print(
+        f"ours: {options.ranks} Horovod ranks x {CORES // options.ranks} threads, 1/{options.ranks} of the batch each; "
+        f"OpenNMT-tf: one process, {CORES} threads"
+    )
+    results = {name: measure(name, options.rounds, options.ranks) for name in options.size or SIZES}
     print(
         f"\n{'size':<6}{'ours/s':>9}{'theirs/s':>10}{'ratio':>7}{'padding':>9}{'theirs':>8}{'GFLOP/s':>9}{'of rate':>9}"
     )

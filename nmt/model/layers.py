@@ -39,10 +39,13 @@ def norm(x: Tensor, weights: Weights, name: str) -> Tensor:
     return tf.cast(layer_norm(tf.cast(x, tf.float32), weights[f"{name}/scale"], weights[f"{name}/bias"]), x.dtype)
 
 
-def dense(x: Tensor, kernel: Tensor) -> Tensor:
-    """x [..., in] times kernel [in, out]; as one flat matrix product, which is faster than a batched one."""
+def dense(x: Tensor, kernel: Tensor, finish: Callable[[Tensor], Tensor] = lambda flat: flat) -> Tensor:
+    """x [..., in] times kernel [in, out]; as one flat matrix product, which is faster than a batched one.
+
+    TensorFlow fuses `finish`, a bias and a ReLU, with the product where it is next to it.
+    """
     shape = tf.shape(x)
-    flat = tf.matmul(tf.reshape(x, [-1, kernel.shape[0]]), kernel)
+    flat = finish(tf.matmul(tf.reshape(x, [-1, kernel.shape[0]]), kernel))
     return tf.reshape(flat, tf.concat([shape[:-1], [kernel.shape[1]]], 0))
 
 
@@ -81,5 +84,6 @@ def attend(query: Tensor, key: Tensor, value: Tensor, bias: Tensor, dropout: Dro
 
 def feed_forward(x: Tensor, weights: Weights, name: str, dropout: Dropout) -> Tensor:
     """Two linear maps with a ReLU between."""
-    inner = tf.nn.relu(dense(x, weights[f"{name}/in"]) + weights[f"{name}/in_bias"])
-    return dense(dropout(inner), weights[f"{name}/out"]) + weights[f"{name}/out_bias"]
+    in_bias, out_bias = weights[f"{name}/in_bias"], weights[f"{name}/out_bias"]
+    inner = dense(x, weights[f"{name}/in"], lambda flat: tf.nn.relu(tf.nn.bias_add(flat, in_bias)))
+    return dense(dropout(inner), weights[f"{name}/out"], lambda flat: tf.nn.bias_add(flat, out_bias))

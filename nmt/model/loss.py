@@ -8,7 +8,10 @@ uniform smoothing e over V pieces, the target distribution is q = e/V + (1 - e) 
     dloss/dz    = softmax(z) - e/V - (1 - e) * [y]
 
 and the one-hot part of the gradient is a gather (towards the hidden states) and a scatter (towards the
-embedding).
+embedding). With softmax(z) = powers / total, the products with the gradient are products with the powers, which
+are then divided, and shifted by e/V, in their few columns rather than in those of the whole vocabulary:
+
+    dloss/dz . E = (powers . E) / total - e/V * sum over pieces of E            and likewise towards the embedding.
 """
 
 from __future__ import annotations
@@ -33,7 +36,6 @@ def token_losses(
     vocabulary = embedding.shape[0]
     spread = smoothing / vocabulary
     certain = 1.0 - smoothing
-    scaled = not isinstance(scale, float) or scale != 1.0
 
     @tf.custom_gradient  # type: ignore[untyped-decorator]
     def losses(hidden: Tensor, embedding: Tensor) -> tuple[tuple[Tensor, Tensor], Any]:
@@ -52,10 +54,13 @@ def token_losses(
             right = tf.reduce_sum(long * rows, axis=-1)  # z_y
             loss += tf.reduce_sum(log_total - certain * right - spread * tf.linalg.matvec(long, row_sum))
             nll += tf.reduce_sum(log_total - right)
-            slope = tf.cast((powers / total - spread) * scale if scaled else powers / total - spread, short)
-            towards = tf.cast(tf.matmul(slope, embedding), tf.float32)
-            dhidden = dhidden.write(start // BLOCK, tf.cast(towards - (certain * scale) * rows, short))
-            dembedding += tf.cast(tf.matmul(slope, h, transpose_a=True), tf.float32)
+            weight = scale / total
+            if short != tf.float32:  # 16 bits can hold shares, but not sums of powers
+                powers, weight = tf.cast(powers * weight, short), 1.0
+            towards = tf.cast(tf.matmul(powers, embedding), tf.float32) * weight
+            towards -= spread * scale * row_sum + certain * scale * rows
+            dhidden = dhidden.write(start // BLOCK, tf.cast(towards, short))
+            dembedding += tf.cast(tf.matmul(powers, tf.cast(long * weight, short), transpose_a=True), tf.float32)
             return start + BLOCK, loss, nll, dhidden, dembedding
 
         # One block even where there is no token at all: a rank that a short last group left without pairs.
@@ -64,8 +69,9 @@ def token_losses(
         state = (tf.constant(0), tf.constant(0.0), tf.constant(0.0), blocks, tf.zeros(embedding.shape))
         _, loss, nll, blocks, dembedding = tf.while_loop(lambda start, *_: start < rounds * BLOCK, block, state)
         dhidden = blocks.concat()
-        scattered = tf.math.unsorted_segment_sum(tf.cast(hidden, tf.float32), labels, vocabulary)
-        dembedding -= (certain * scale) * scattered
+        states = tf.cast(hidden, tf.float32)
+        scattered = tf.math.unsorted_segment_sum(states, labels, vocabulary)
+        dembedding -= certain * scale * scattered + spread * scale * tf.reduce_sum(states, axis=0)
 
         def gradient(dloss: Tensor, _: Tensor) -> tuple[Tensor, Tensor]:
             return tf.cast(dloss, short) * dhidden, tf.cast(dloss * dembedding, short)

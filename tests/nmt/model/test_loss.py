@@ -45,6 +45,25 @@ def test_the_gradient_scales_with_what_comes_from_above():
     np.testing.assert_allclose(tape.gradient(thrice, hidden), 3 * tape.gradient(once, hidden), rtol=1e-5)
 
 
+@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-5), ("float16", 2e-2)])
+def test_the_gradient_is_scaled_where_it_is_made(monkeypatch, precision, tolerance):
+    """In 16 bits too, where the gradient is made of shares instead of powers."""
+    monkeypatch.setattr(loss, "BLOCK", 8)
+    generator = np.random.default_rng(1)
+    hidden, embedding = (
+        tf.Variable(generator.normal(size=(n, 6)).astype(np.float16).astype(np.float32)) for n in (20, 13)
+    )
+    labels = tf.constant(generator.integers(0, 13, 20), tf.int32)
+    with tf.GradientTape(persistent=True) as tape:
+        short = [tf.cast(variable, precision) for variable in (hidden, embedding)]
+        ours = token_losses(*short, labels, 0.1, tf.constant(64.0))[0]
+        theirs = plain_loss(hidden, embedding, labels, 0.1)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-2)
+    for variable in (hidden, embedding):
+        expected = 64 * tape.gradient(theirs, variable).numpy()
+        np.testing.assert_allclose(tape.gradient(ours, variable), expected, atol=tolerance * abs(expected).max())
+
+
 def test_no_token_is_no_loss():
     value, nll = token_losses(tf.zeros([0, 4]), tf.ones([5, 4]), tf.zeros([0], tf.int32), 0.1)
     assert (float(value), float(nll)) == (0.0, 0.0)

@@ -7,7 +7,7 @@ import tensorflow as tf
 from nmt.corpus.bpe import BEGIN, PAD, SPECIALS
 from nmt.model import layers
 from nmt.model.shape import POSITIONS, ModelShape, positions
-from nmt.model.transformer import BEGIN_ID, NO_DROPOUT, PAD_ID, Transformer, seeded_dropout
+from nmt.model.transformer import BEGIN_ID, LEVELS, NO_DROPOUT, PAD_ID, Transformer, random_levels, seeded_dropout
 
 SHAPE = ModelShape(vocabulary=24, layers=2, width=16, heads=4, feed_forward=32)
 SOURCE = tf.constant([[5, 6, 7, 3, 0], [8, 9, 3, 0, 0]])
@@ -91,6 +91,27 @@ def test_dropout_follows_from_seed_and_number():
     assert first.max() == pytest.approx(1 / 0.75)
     assert abs((second == 0).mean() - 0.5) < 0.03
     assert seeded_dropout(0.0, 0.0, 1, tf.constant(1)).outer(x) is x
+
+
+def test_dropout_is_the_plain_formula_on_its_random_numbers():
+    """x / (1 - rate) where the number of that place is high enough, else 0; the gradient is masked alike."""
+    x = tf.Variable(tf.random.stateless_normal([3, 5, 7], [1, 1]))  # an odd size: the last 32 bits are half used
+    levels = random_levels(tf.constant([3, 5, 7]), tf.constant([1_000, 7], tf.int64)).numpy()
+    kept = levels >= round(0.3 * LEVELS)
+    with tf.GradientTape() as tape:
+        dropped = seeded_dropout(0.3, 0.0, 1, tf.constant(7)).outer(x)
+        total = tf.reduce_sum(tf.sin(dropped))
+    np.testing.assert_allclose(dropped, np.where(kept, x.numpy() / 0.7, 0), rtol=1e-4)
+    np.testing.assert_allclose(
+        tape.gradient(total, x), np.where(kept, np.cos(dropped.numpy()) / 0.7, 0), rtol=1e-4, atol=1e-6
+    )
+
+
+def test_random_levels_are_even_and_unrelated_to_their_neighbours():
+    levels = random_levels(tf.constant([200, 1_000]), tf.constant([1, 2], tf.int64)).numpy().ravel() / LEVELS
+    counts = np.histogram(levels, bins=16, range=(0, 1))[0]
+    assert abs(counts / len(levels) - 1 / 16).max() < 0.003
+    assert abs(np.corrcoef(levels[:-1], levels[1:])[0, 1]) < 0.01
 
 
 def test_position_table():
