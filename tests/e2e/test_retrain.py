@@ -2,17 +2,20 @@
 
 import json
 
-LEARNS = ["download.train_pairs=4000", "train.width=64", "train.ranks=1", "train.batch=1024", "train.eval_every=1000"]
+LEARNS = [
+    "download.train_pairs=20000", "download.dev_pairs=20", "download.test_pairs=60",
+    "train.warmup=60", "train.average=1", "train.eval_every=1000",
+]  # fmt: skip
 
 
 def test_promote_refuse_unchanged(ui):
-    parameters = {"config": str(ui.config), "name": "crown", "overrides": LEARNS}
-    first = ui.deploy_run("retrain/weekly", **parameters, steps=300)
+    parameters = {"config": "demo", "name": "crown", "overrides": LEARNS}
+    first = ui.deploy_run("retrain/weekly", **parameters, steps=200)
     assert ui.ended(first, 600) == "Promoted", ui.logs(first)[-3000:]
     told = ui.until(lambda: ui.events("wmtflow.champion.promoted"), 30)
     assert told[0]["resource"]["prefect.resource.id"] == "wmtflow.champion.crown"
 
-    worse = ui.deploy_run("retrain/weekly", **parameters, steps=30)
+    worse = ui.deploy_run("retrain/weekly", **parameters, steps=20)
     assert ui.ended(worse, 600) == "Refused", ui.logs(worse)[-3000:]
     payload = ui.until(lambda: ui.events("wmtflow.champion.refused"), 30)[0]["payload"]
     assert payload["verdict"] == "worse" and payload["bleu"] < payload["champion_bleu"]
@@ -22,7 +25,7 @@ def test_promote_refuse_unchanged(ui):
     shown = ui.wmtflow("champion").stdout
     assert shown.startswith("* crown 1 ") and "champions/crown/0001/model" in shown
     assert ui.wmtflow("translate", text="The man sleeps.\n").stdout.strip()  # by the champion
-    same = ui.deploy_run("retrain/weekly", **parameters, steps=300)
+    same = ui.deploy_run("retrain/weekly", **parameters, steps=200)
     assert ui.ended(same, 600) == "Unchanged", ui.logs(same)[-3000:]
 
 
