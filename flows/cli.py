@@ -134,6 +134,7 @@ def start_prefect() -> None:
         "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "120"
     )  # its default is short for a busy machine
     os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
+    os.environ.setdefault("PREFECT_FLOWS_HEARTBEAT_FREQUENCY", "30")  # as prefect.yaml has it: see flows/server.py
     from flows import address, console
 
     address.require()

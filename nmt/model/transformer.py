@@ -154,7 +154,7 @@ def seeded_dropout(outer: float, inner: float, seed: int, number: Tensor) -> Dro
 
 
 def random_levels(shape: Tensor, key: Tensor) -> Tensor:
-    """Whole numbers below LEVELS. Two are cut from each 32 bits: drawing is half of what dropout costs on a CPU."""
+    """Whole numbers below LEVELS. Two are cut from each 32 bits: on a CPU, drawing is much of what dropout costs."""
     size = tf.reduce_prod(shape)
     drawn = tf.random.stateless_uniform([(size + 1) // 2], key, minval=None, maxval=None, dtype=tf.int32)
     return tf.reshape(tf.reshape(tf.bitcast(drawn, tf.uint16), [-1])[:size], shape)
