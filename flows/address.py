@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 from collections.abc import Iterator
@@ -27,9 +28,9 @@ def choose(port: int | None) -> tuple[str, bool]:
             )
         return named, False
     known = profile_url()
-    if known and answers(known):
+    if known and answers(known) and (port is None or urlsplit(known).port == port):
         return known, False
-    if known and urlsplit(known).hostname not in ("127.0.0.1", "localhost"):
+    if known and port is None and urlsplit(known).hostname not in ("127.0.0.1", "localhost"):
         raise MachineError(
             f"your Prefect profile names {known}, and no server answers there. "
             f"Start it, or: prefect config unset {API_URL}"
@@ -85,17 +86,18 @@ def profile_url() -> str | None:
 def profile(url: str, marker: Path) -> Iterator[None]:
     """Point the user's Prefect profile here, so that `prefect` finds us from any terminal, and put it back after.
 
-    The marker tells a later `make ui` that the address in the profile is ours, should this one be killed.
+    The marker tells a later `make ui` what stood there before, should this one be killed.
     """
     from prefect.settings import PREFECT_API_URL
     from prefect.settings.profiles import update_current_profile
 
-    if profile_url() is None:
-        marker.write_text(url)
-        update_current_profile({PREFECT_API_URL: url})
+    before = profile_url()
+    if marker.is_file() and (left := json.loads(marker.read_text())).get("ours") == before:
+        before = left["before"]  # a `make ui` that was killed had no time to put it back
+    marker.write_text(json.dumps({"ours": url, "before": before}))
+    update_current_profile({PREFECT_API_URL: url})
     try:
         yield
     finally:
-        if marker.exists():
-            update_current_profile({PREFECT_API_URL: None})
-            marker.unlink()
+        update_current_profile({PREFECT_API_URL: before})
+        marker.unlink(missing_ok=True)

@@ -125,13 +125,15 @@ def champion(
     """Show the model that translates by default, and those it replaced; or go back to one of them."""
     from nmt import champions
 
-    current = champions.chosen(name)
     if roll_back and use is not None:
         raise RequestError("--rollback and --use exclude each other")
+    if use is not None and name:  # also where the one in use cannot be read
+        current = champions.use(name, use)
+    else:
+        current = champions.chosen(name)
+        current = champions.use(current.name, use) if use is not None else current
     if roll_back:
         current = champions.roll_back(current.name)
-    if use is not None:
-        current = champions.use(current.name, use)
     for each in champions.versions(current.name):
         sign = "*" if each.version == current.version else " "
         why = each.comparison.words() if each.comparison else f"BLEU {each.result.bleu:.2f}, the first of its name"

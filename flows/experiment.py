@@ -6,6 +6,7 @@ import time
 from typing import Annotated, Any
 
 from prefect import flow
+from prefect.runtime import flow_run
 from pydantic import Field, WithJsonSchema
 
 from nmt import config as settings
@@ -73,7 +74,8 @@ def experiment(
         The result, once the last stage is done.
     """
     chosen = chosen_settings(config, ranks, steps, overrides, name)
-    run = Run.of(chosen, span(start, until) if force else [])
+    again = (flow_run.run_count or 1) > 1  # a retry finishes what was forced; it does not throw it away again
+    run = Run.of(chosen, span(start, until) if force and not again else [])
     planned = plan(chosen, run.store, runs.previous_keys(chosen.name))
     require_earlier(planned, start)
     if not span(start, until):

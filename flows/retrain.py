@@ -13,8 +13,12 @@ from pydantic import Field
 
 from flows.experiment import Config, Name, Override, Ranks, Steps, chosen_settings, experiment
 from nmt import champions
+from nmt.config import data_folder
+from nmt.report.page import escape_markdown
 from nmt.runs import Result
 from nmt.scoring.compare import Comparison
+from nmt.store.store import Store
+from tasks import artifacts
 from tasks.champion import compare, promote, sources
 
 Outcome = Literal["promoted", "refused", "unchanged"]
@@ -45,21 +49,31 @@ def retrain(
         A state named Promoted, Refused or Unchanged; each comes with an event of that name.
     """
     chosen = chosen_settings(config, ranks, steps, overrides, name)
-    changed = sources(chosen)
+    said, changed = sources(chosen)
     if changed:
         emit("wmtflow.sources.changed", chosen.name, {"changes": changed})
-    # Under a name of its own: a model that is refused must not stand where people look for the good one.
-    result = experiment(config, ranks, steps, overrides, name=f"{chosen.name}-retrain"[:100])
-    assert isinstance(result, Result)
-    champion = champions.find(chosen.name)
-    if champion and champion.result.stage_keys["train"] == result.stage_keys["train"]:
-        return told("unchanged", chosen.name, result, None, f"champion {champion.version} is this very model")
-    comparison = compare(chosen.name, result, tolerance)
+    with Store(data_folder() / "store").in_use():  # until the model is judged, nobody may clear it away
+        # Under a name of its own: a model that is refused must not stand where people look for the good one.
+        result = experiment(config, ranks, steps, overrides, name=f"{chosen.name[:92]}-retrain")
+        assert isinstance(result, Result)
+        with champions.alone(chosen.name):
+            state = judge(chosen.name, result, tolerance)
+    champions.note_sources(chosen.name, said)
+    return state
+
+
+def judge(name: str, result: Result, tolerance: float) -> State[Any]:
+    """Promote a model or refuse it; one that is or was a champion is left where it is."""
+    for champion in champions.versions(name):
+        if champion.result.stage_keys["train"] == result.stage_keys["train"]:
+            words = f"this very model is champion {champion.version} already; wmtflow champion says which is in use"
+            return told("unchanged", name, result, None, words)
+    comparison = compare(name, result, tolerance)
     if comparison and comparison.verdict == "worse":
-        return told("refused", chosen.name, result, comparison, comparison.words())
-    promoted = promote(chosen.name, result, comparison)
+        return told("refused", name, result, comparison, comparison.words())
+    promoted = promote(name, result, comparison)
     why = comparison.words() if comparison else "the first of its name"
-    return told("promoted", chosen.name, result, comparison, f"champion {promoted.version}: {why}")
+    return told("promoted", name, result, comparison, f"champion {promoted.version}: {why}")
 
 
 def told(outcome: Outcome, name: str, result: Result, comparison: Comparison | None, words: str) -> State[Any]:
@@ -67,8 +81,10 @@ def told(outcome: Outcome, name: str, result: Result, comparison: Comparison | N
     payload = {"outcome": outcome, "why": words, "bleu": result.bleu, "signature": result.signature}
     payload |= comparison.model_dump() if comparison else {}
     emit(EVENTS[outcome], name, payload)
-    lines = [f"# {name}: {outcome}", words, "", "| | |", "|:--|:--|", *(f"| {k} | {v} |" for k, v in payload.items())]
-    create_markdown_artifact("\n".join(lines), key=f"{name}-champion".replace(".", "-").replace("_", "-"))
+    rows = (f"| {key} | {escape_markdown(value)} |" for key, value in payload.items())
+    lines = [f"# {escape_markdown(name)}: {outcome}", "", "| | |", "|:--|:--|", *rows]
+    with artifacts.courtesy():
+        create_markdown_artifact("\n".join(lines), artifacts.slug(f"{name}-champion"), "what became of the new model")
     return Completed(name=outcome.capitalize(), message=words)
 
 

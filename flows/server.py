@@ -2,7 +2,7 @@
 
     python -m flows.server     for the server at PREFECT_API_URL; `make ui` does it too
 
-A pool or an automation that is there already may have been edited, and stays as it is.
+A pool that is there already stays as it is. So does what an automation does, for a user may have edited it.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ def automations() -> list[Automation]:
         after={ALIVE},
         expect={ALIVE, *ENDS},
         match={"prefect.resource.id": ["prefect.flow-run.*"]},
+        match_related={"prefect.resource.role": ["flow"], "prefect.resource.name": ["experiment", "retrain"]},
         for_each={"prefect.resource.id"},
         posture=Posture.Proactive,
         threshold=1,
@@ -67,9 +68,12 @@ async def prepare() -> None:
         sys.exit(f"the work pool '{POOL}' of this server is of type {pool.type}; wmtflow's must be of type process")
     for automation in automations():
         try:
-            await Automation.aread(name=automation.name)
+            there = await Automation.aread(name=automation.name)
         except ValueError:
             await automation.acreate()
+        else:
+            there.trigger = automation.trigger  # an older release's; what it does is the user's
+            await there.aupdate()
 
 
 if __name__ == "__main__":

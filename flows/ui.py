@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from flows.address import API_URL, answers, choose, profile
+from flows.address import API_URL, answers, choose, profile, taken
 from nmt.cluster.launch import marked
 from nmt.config import ROOT, data_folder
 from nmt.errors import MachineError, RequestError
@@ -38,14 +38,18 @@ class Stopped(BaseException):
 def ui(port: int | None, say: Say) -> None:
     """Serve until a signal comes. A server that `PREFECT_API_URL` names is used; otherwise one is started here."""
     folder = data_folder() / "ui"
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MachineError(f"{folder} cannot be made: {error.strerror}. Set WMTFLOW_DATA to another folder.") from None
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, stop)
+        if signal.getsignal(number) is not signal.SIG_IGN:  # which is how nohup keeps us from hearing of SIGHUP
+            signal.signal(number, stop)
     try:
         with alone(folder / "lock") as note, contextlib.ExitStack() as stack:
-            stack.callback(say, "stopped; no process is left")
             url, ours = choose(port)
             note(url)
+            stack.callback(last_words, say, "stopped; no process is left")
             run(url, ours, folder, stack, say)
     except Stopped:
         return
@@ -54,7 +58,7 @@ def ui(port: int | None, say: Say) -> None:
 def run(url: str, ours: bool, folder: Path, stack: contextlib.ExitStack, say: Say) -> None:
     """Start everything in its order, say where it is, and look after it until a signal comes."""
     token = uuid.uuid4().hex
-    env = os.environ | {API_URL: url, MARK: token, "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
+    env = os.environ | {API_URL: url, MARK: token, "PREFECT_SERVER_ANALYTICS_ENABLED": "false", "PWD": str(ROOT)}
     stack.callback(sweep, token)
     children = []
     if ours:
@@ -67,10 +71,12 @@ def run(url: str, ours: bool, folder: Path, stack: contextlib.ExitStack, say: Sa
     say("putting in the work pool, the automations and the deployments of prefect.yaml")
     step([sys.executable, "-m", "flows.server"], env, "preparing the server")
     step([tool("prefect"), "--no-prompt", "deploy", "--all"], env, "prefect deploy --all")
-    env["WMTFLOW_REPORTS_URL"] = stack.enter_context(reports(data_folder() / "runs"))
+    env["WMTFLOW_REPORTS_URL"] = stack.enter_context(
+        reports(data_folder() / "runs", (urlsplit(url).port or 0) + 1 if ours else 0)
+    )
     worker = Child("worker", [tool("prefect"), "worker", "start", "--pool", "local", "--limit", "1"], env, None)
     children.append(worker)
-    stack.callback(end_worker, worker, say)
+    stack.callback(end_worker, worker, token, say)
     say(f"\n  dashboard  {url.removesuffix('/api')}\n  reports    {env['WMTFLOW_REPORTS_URL']}\n")
     named = f"\n  export {API_URL}={url}" if API_URL in os.environ else ""  # otherwise the profile names it
     say(f"In another terminal:\n  export PATH={Path(sys.executable).parent}:$PATH{named}")
@@ -125,11 +131,15 @@ class Child:
         self.process.wait()
 
 
-def end_worker(worker: Child, say: Say) -> None:
+def end_worker(worker: Child, token: str, say: Say) -> None:
     """End the runs first, so that the worker tells the server what became of them, then the worker."""
-    flows = psutil.Process(worker.process.pid).children() if worker.process.poll() is None else []
+    flows = []
+    for one in psutil.process_iter():  # by their mark: a worker that was killed has left its runs to nobody
+        with contextlib.suppress(psutil.Error):
+            if marked(one, MARK, token) and "prefect.engine" in one.cmdline():
+                flows.append(one)
     if flows:
-        say("ending the runs; each can be resumed")
+        last_words(say, "ending the runs; each can be resumed")
     for flow in flows:
         with contextlib.suppress(psutil.Error):
             flow.terminate()
@@ -162,10 +172,14 @@ def why_not(log: Path | None) -> str:
 
 
 @contextlib.contextmanager
-def reports(folder: Path) -> Iterator[str]:
-    """Serve the runs' reports to browsers of this machine; gives their address."""
+def reports(folder: Path, port: int) -> Iterator[str]:
+    """Serve the runs' reports to browsers of this machine, at `port` if it is free; gives their address."""
     folder.mkdir(parents=True, exist_ok=True)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
+    where = (
+        "127.0.0.1",
+        port if port < 65536 and not taken(port) else 0,
+    )  # the same port each time: links to reports are kept
+    server = ThreadingHTTPServer(where, partial(Quiet, directory=str(folder)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"
@@ -197,6 +211,12 @@ def alone(path: Path) -> Iterator[Callable[[str], None]]:
             file.flush()
 
         yield note
+
+
+def last_words(say: Say, text: str) -> None:
+    """Say something while ending; where the terminal is gone, ending goes on all the same."""
+    with contextlib.suppress(OSError):
+        say(text)
 
 
 def step(command: list[str], env: dict[str, str], what: str) -> None:

@@ -9,7 +9,10 @@ data/champions/<name>/0001/champion.json   what it is and why it was promoted
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
+from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -52,21 +55,42 @@ def names() -> list[str]:
 def find(name: str) -> Champion | None:
     """The champion of an experiment, if there is one."""
     path = folder(name) / "current"
-    return read(name, int(path.read_text(encoding="utf-8"))) if path.is_file() else None
+    if not path.is_file():
+        return None
+    number = path.read_text(encoding="utf-8").strip()
+    if not number.isdigit():
+        raise RunError(f"{path} holds no number. Choose a champion: wmtflow champion {name} --use N")
+    return read(name, int(number))
 
 
 def chosen(name: str | None = None) -> Champion:
-    """The champion of that name, or else the one promoted last."""
-    found = [champion for each in ([name] if name else names()) if (champion := find(each))]
-    if not found:
-        hint = choices(name, names()) if name and names() else "retraining makes one: wmtflow retrain CONFIG"
+    """The champion of that name, or else of the experiment whose champion was chosen last, by promotion or by hand."""
+    found = names()
+    if not found or (name and name not in found):
+        hint = choices(name, found) if name and found else "retraining makes one: wmtflow retrain CONFIG"
         raise RunError(f"no champion{f' of {name!r}' if name else ' yet'}; {hint}")
-    return max(found, key=lambda champion: champion.promoted)
+    newest = max(found, key=lambda each: (folder(each) / "current").stat().st_mtime_ns)
+    champion = find(name or newest)
+    assert champion
+    return champion
 
 
 def versions(name: str) -> list[Champion]:
-    """All that are kept, oldest first."""
-    return [read(name, int(path.parent.name)) for path in sorted(folder(name).glob("[0-9]*/champion.json"))]
+    """All that are kept and can be read, oldest first."""
+    found = []
+    for path in sorted(folder(name).glob("[0-9][0-9][0-9][0-9]/champion.json")):
+        with contextlib.suppress(RunError):
+            found.append(read(name, int(path.parent.name)))
+    return found
+
+
+@contextlib.contextmanager
+def alone(name: str) -> Iterator[None]:
+    """Be the only one to judge and promote models of that name; a second waits."""
+    folder(name).mkdir(parents=True, exist_ok=True)
+    with (folder(name) / ".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def read(name: str, version: int) -> Champion:
@@ -80,7 +104,7 @@ def read(name: str, version: int) -> Champion:
 
 def promote(name: str, result: Result, comparison: Comparison | None) -> Champion:
     """Make a run's model the champion; the one before stays beside it."""
-    numbers = [int(path.name) for path in folder(name).glob("[0-9]*") if path.is_dir()]
+    numbers = [int(path.name) for path in folder(name).glob("[0-9][0-9][0-9][0-9]")]
     version = max(numbers, default=0) + 1
     final = folder(name) / f"{version:04d}"
     temporary = final.with_name(f".{final.name}.partial")
@@ -99,18 +123,18 @@ def promote(name: str, result: Result, comparison: Comparison | None) -> Champio
     (temporary / "champion.json").write_text(champion.model_dump_json(indent=1) + "\n", encoding="utf-8")
     temporary.rename(final)
     use(name, version)
-    for old in sorted(folder(name).glob("[0-9]*"))[:-KEPT]:
+    for old in sorted(folder(name).glob("[0-9][0-9][0-9][0-9]"))[:-KEPT]:
         remove(old)
     return champion
 
 
 def use(name: str, version: int) -> Champion:
     """Make a kept version the one in use."""
-    kept = [champion.version for champion in versions(name)]
+    kept = {champion.version: champion for champion in versions(name)}
     if version not in kept:
         raise RunError(f"{name} has no champion {version}; kept: {', '.join(map(str, kept)) or 'none'}")
     write(folder(name) / "current", f"{version}\n")
-    return read(name, version)
+    return kept[version]
 
 
 def roll_back(name: str) -> Champion:

@@ -134,8 +134,13 @@ def create(artifact: Any) -> UUID:
 
 
 def key(run: Run, what: str) -> str:
-    """An artifact's key: Prefect allows small letters, digits and dashes."""
-    return re.sub(r"[^a-z0-9]+", "-", f"{run.experiment.name}-{what}").strip("-")
+    """The key of one of a run's artifacts."""
+    return slug(f"{run.experiment.name}-{what}")
+
+
+def slug(text: str) -> str:
+    """A key as Prefect allows it: small letters, digits and dashes."""
+    return re.sub(r"[^a-z0-9]+", "-", text).strip("-")
 
 
 @contextmanager

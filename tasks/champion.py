@@ -10,6 +10,7 @@ from nmt import champions
 from nmt.config import Experiment, data_folder
 from nmt.corpus import changes
 from nmt.decoding.translate import Translator
+from nmt.errors import RequestError
 from nmt.runs import Result
 from nmt.scoring.compare import Comparison
 from nmt.scoring.compare import compare as compare_models
@@ -17,8 +18,8 @@ from nmt.store.store import Store
 
 
 @task(name="sources", task_run_name="sources")
-def sources(experiment: Experiment) -> list[str]:
-    """Ask every source whether it has changed, without fetching it; returns what is worth a person's attention."""
+def sources(experiment: Experiment) -> tuple[dict[str, str], list[str]]:
+    """Ask every source whether it has changed, without fetching it; returns what they say, and what has changed."""
     log, before = get_run_logger(), champions.sources(experiment.name)
     now = changes.look(experiment)
     silent = [name for name, said in now.items() if said == changes.UNKNOWN]
@@ -29,8 +30,7 @@ def sources(experiment: Experiment) -> list[str]:
         log.warning("source changed: %s", line)
     if not told:
         log.info("no source has changed" if before or not now else "the sources are looked at for the first time")
-    champions.note_sources(experiment.name, {**before, **{k: v for k, v in now.items() if v != changes.UNKNOWN}})
-    return told
+    return {name: before.get(name, said) if said == changes.UNKNOWN else said for name, said in now.items()}, told
 
 
 @task(name="compare", task_run_name="compare")
@@ -41,6 +41,12 @@ def compare(name: str, result: Result, tolerance: float) -> Comparison | None:
         get_run_logger().info("%s has no champion yet", name)
         return None
     experiment = result.experiment
+    before = champion.result.experiment
+    if (before.source, before.target) != (experiment.source, experiment.target):
+        raise RequestError(
+            f"champion {champion.version} of {name} translates {before.source} to {before.target}, and this model "
+            f"{experiment.source} to {experiment.target}. Give it a name of its own (parameter name)."
+        )
     text = Store(data_folder() / "store").folder("download", result.stage_keys["download"])
     source, target = (text / f"test.{language}" for language in (experiment.source, experiment.target))
     new, old = (Translator(Path(each.model), each.experiment.score) for each in (result, champion.result))

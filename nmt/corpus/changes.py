@@ -25,7 +25,7 @@ def look(experiment: Experiment) -> dict[str, str]:
     if settings.corpus == "files":
         given = (getattr(settings, split) for split in ("train", "dev", "test"))
         paths = [path for files in given if files for path in (files.source, files.target)]
-        return {str(path): f"sha256 {record(path).sha256}" if path.is_file() else "missing" for path in paths}
+        return {str(path): f"sha256 {record(path).sha256}" if path.is_file() else UNKNOWN for path in paths}
     locations = list(addresses(settings.corpus))
     mirror = settings.mirror_folder()
     with ThreadPoolExecutor(8) as pool:
@@ -36,7 +36,9 @@ def look(experiment: Experiment) -> dict[str, str]:
 def differences(before: dict[str, str], now: dict[str, str]) -> list[str]:
     """What changed between two looks, in words; a host that did not answer says nothing."""
     changed = ((name, before[name], said) for name, said in now.items() if before.get(name, said) != said)
-    return [f"{name}: was {old}, is {new}" for name, old, new in changed if UNKNOWN not in (old, new)]
+    told = [f"{name}: was {old}, is {new}" for name, old, new in changed if UNKNOWN not in (old, new)]
+    added = [f"{name}: new" for name in now if before and name not in before]
+    return told + added + [f"{name}: no longer used" for name in before if name not in now]
 
 
 def unlike_definition(experiment: Experiment, now: dict[str, str]) -> list[str]:
@@ -71,7 +73,8 @@ def mirrored(location: Location, mirror: Path | None) -> str | None:
 def headline(location: Location) -> str:
     """Size, date and tag of a file at its address, from the head of the answer alone."""
     try:
-        answer = httpx.head(location.url, follow_redirects=True, timeout=PATIENCE).raise_for_status()
+        plain = {"Accept-Encoding": "identity"}  # else the size may be that of a packed answer
+        answer = httpx.head(location.url, headers=plain, follow_redirects=True, timeout=PATIENCE).raise_for_status()
     except httpx.HTTPError:
         return UNKNOWN
     length = answer.headers.get("Content-Length")

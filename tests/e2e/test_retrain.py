@@ -27,6 +27,8 @@ def test_promote_refuse_unchanged(ui):
     assert ui.wmtflow("translate", text="The man sleeps.\n").stdout.strip()  # by the champion
     same = ui.deploy_run("retrain/weekly", **parameters, steps=200)
     assert ui.ended(same, 600) == "Unchanged", ui.logs(same)[-3000:]
+    told = ui.api("/artifacts/latest/filter", {"artifacts": {"key": {"any_": ["crown-champion"]}}})
+    assert "champion 1 already" in told[0]["data"]
 
 
 def test_a_champion_outlives_its_run_and_can_be_left_again(ui):

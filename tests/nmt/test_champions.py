@@ -1,5 +1,7 @@
 """Champions on disk: promoted whole, kept, gone back to, found by default."""
 
+import threading
+
 import pytest
 
 from nmt import champions
@@ -64,10 +66,39 @@ def test_without_any_it_says_how_to_get_one(data):
 
 
 def test_an_unreadable_one_names_the_way_out(result):
-    champion = champions.promote("mine", result(1.0), None)
+    champions.promote("mine", result(1.0), None)
+    champion = champions.promote("mine", result(2.0), None)
     (champion.folder / "champion.json").write_text("{")
     with pytest.raises(RunError, match=r"wmtflow champion mine --use N"):
         champions.chosen("mine")
+    assert champions.use("mine", 1).result.bleu == 1.0  # and that way is open
+    assert champions.chosen("mine").version == 1
+    (champions.folder("mine") / "current").write_text("")
+    with pytest.raises(RunError, match="holds no number"):
+        champions.chosen()
+
+
+def test_the_default_is_the_experiment_chosen_last(result):
+    champions.promote("a", result(1.0), None)
+    champions.promote("b", result(2.0), None)
+    champions.promote("a", result(3.0), None)
+    assert champions.chosen().name == "a"
+    champions.roll_back("a")
+    assert (champions.chosen().name, champions.chosen().version) == ("a", 1)
+
+
+def test_two_at_once_take_turns(result):
+    def promote(bleu):
+        with champions.alone("mine"):
+            champions.promote("mine", made[bleu], None)
+
+    made = {bleu: result(bleu) for bleu in (1.0, 2.0, 3.0)}
+    threads = [threading.Thread(target=promote, args=(bleu,)) for bleu in made]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [each.version for each in champions.versions("mine")] == [1, 2, 3]
 
 
 def test_sources_are_remembered(data):

@@ -86,6 +86,9 @@ def test_files_are_told_apart_by_content(tmp_path):
     (tmp_path / "a.de").write_text("two\n")
     (line,) = changes.differences(before, changes.look(own))
     assert line.startswith(str(tmp_path / "a.de"))
+    (tmp_path / "a.de").unlink()
+    assert changes.differences(before, changes.look(own)) == []  # not there just now: that is for download to say
+    assert changes.differences({"b.en": "sha256 0", **before}, before) == ["b.en: no longer used"]
 
 
 def test_the_built_in_corpus_has_no_sources():

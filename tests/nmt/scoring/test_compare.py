@@ -26,6 +26,35 @@ def test_judge(new, champion, tolerance, verdict):
     assert f"{found.bleu:.2f} beside the champion's {found.champion_bleu:.2f}" in found.words()
 
 
+def test_where_nothing_ties_the_chance_is_sacrebleus():
+    """Five lines wrong beside six others, each in its own way."""
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.significance import PairedTest
+
+    left, right = list(REFERENCES), list(REFERENCES)
+    for number in range(6):
+        left[number] = " ".join(left[number].split()[: 3 + number % 4])
+        right[50 + number] = " ".join(reversed(right[50 + number].split()[: 8 - number]))
+    found = judge(left, right, REFERENCES, 0.5)
+    systems = [("champion", right), ("new", left)]
+    _, theirs = PairedTest(systems, {"BLEU": BLEU()}, [REFERENCES], test_type="ar", n_samples=10_000)()
+    assert found.p_value == pytest.approx(theirs["BLEU"][1].p_value, abs=0.02)
+    assert 0.001 < found.p_value < 0.999
+
+
+@pytest.mark.parametrize(
+    ("new", "champion", "references"),
+    [
+        (REFERENCES, REFERENCES, REFERENCES),
+        ([SPOILT[0], *REFERENCES[1:]], REFERENCES, REFERENCES),  # one sentence: either order is as likely
+        (SPOILT[:1], REFERENCES[:1], REFERENCES[:1]),
+    ],
+)
+def test_one_sentence_proves_nothing(new, champion, references):
+    assert judge(new, champion, references, 100.0).p_value == 1.0
+    assert judge(new, champion, references, 100.0).verdict == "equal"
+
+
 def test_the_scores_are_sacrebleus():
     from sacrebleu import corpus_bleu
 
