@@ -58,7 +58,9 @@ def ui(port: int | None, say: Say) -> None:
 def run(url: str, ours: bool, folder: Path, stack: contextlib.ExitStack, say: Say) -> None:
     """Start everything in its order, say where it is, and look after it until a signal comes."""
     token = uuid.uuid4().hex
-    env = os.environ | {API_URL: url, MARK: token, "PREFECT_SERVER_ANALYTICS_ENABLED": "false", "PWD": str(ROOT)}
+    soon = {"PREFECT_WORKER_QUERY_SECONDS": "2"}  # its default of 10 makes people wait who have just pressed Run
+    own = {API_URL: url, MARK: token, "PREFECT_SERVER_ANALYTICS_ENABLED": "false", "PWD": str(ROOT)}
+    env = soon | os.environ | own
     stack.callback(sweep, token)
     children = []
     if ours:

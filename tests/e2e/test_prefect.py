@@ -6,6 +6,7 @@ import time
 
 import httpx
 import psutil
+import pytest
 
 DEPLOYMENTS = {"demo", "multi30k", "wmt16-base", "wmt16-big", "prepare", "train", "score", "report"}
 LONG = ["train.steps=4000", "train.eval_every=2000"]
@@ -31,10 +32,11 @@ def test_the_schedule_yields_runs(ui):
 
 
 def test_bad_parameters_are_refused_when_the_run_is_made(ui):
-    for wrong in ("config=nothing", "ranks=-1", "start=tokenise", 'overrides=["steps"]', "steps=many"):
-        done = ui.prefect("deployment", "run", "experiment/demo", "-p", wrong)
-        assert done.returncode == 1, wrong
-        assert "Validation failed" in done.stdout + done.stderr, done.stdout + done.stderr
+    done = ui.prefect("deployment", "run", "experiment/demo", "-p", "config=nothing")
+    assert done.returncode == 1 and "Validation failed" in done.stdout + done.stderr
+    for wrong in ({"ranks": -1}, {"start": "tokenise"}, {"overrides": ["steps"]}, {"steps": "many"}, {"name": "A b"}):
+        with pytest.raises(httpx.HTTPStatusError, match="409"):
+            ui.deploy_run("experiment/demo", **wrong)
 
 
 def test_a_deployment_runs_the_experiment_from_any_folder(ui):

@@ -4,6 +4,7 @@ The fourth way, the dashboard's Retry, is in test_dashboard.py.
 """
 
 import json
+import os
 import signal
 from contextlib import contextmanager
 from itertools import count
@@ -74,8 +75,13 @@ def by_the_command(ui, run, stage, parameters) -> str:
     return done.stderr
 
 
-@pytest.mark.parametrize("resume", [by_retry, by_the_stage, by_the_command])
-@pytest.mark.parametrize("stage", ["tokenize", "train", "score"])
+WAYS = (by_retry, by_the_stage, by_the_command)
+# Each takes a minute: every way and every stage is tried, all nine together with WMTFLOW_ALL_WAYS=1.
+USUAL = [("tokenize", by_the_stage), ("train", by_retry), ("train", by_the_stage), ("score", by_the_command)]
+ALL = [(stage, way) for stage in DEPLOYMENTS for way in WAYS]
+
+
+@pytest.mark.parametrize(("stage", "resume"), ALL if os.environ.get("WMTFLOW_ALL_WAYS") else USUAL)
 def test_resume(ui, stage, resume):
     seed = next(SEEDS)
     overrides = [f"seed={seed}", *(LONG if stage == "train" else BRIEF)]
