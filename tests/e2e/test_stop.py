@@ -15,6 +15,7 @@ def test_a_silent_run_is_marked_crashed(ui):
 
 
 def test_ctrl_c_ends_everything(ui):
+    left_by_kills = set((ui.data / "store").glob("*/.*.partial"))  # until their stage is made again
     overrides = ["train.steps=4000", "train.eval_every=2000", "seed=51"]
     run = ui.deploy_run("experiment/demo", config=str(ui.config), name="stopped", overrides=overrides)
     ui.in_training(run, 5)
@@ -33,4 +34,4 @@ def test_ctrl_c_ends_everything(ui):
     with sqlite3.connect(ui.elsewhere.parent / "prefect/prefect.db") as database:
         state = database.execute("select state_type from flow_run where id = ?", (run,)).fetchone()
     assert state[0] in ("CRASHED", "CANCELLED")
-    assert not list((ui.data / "store").glob("*/.*.partial"))
+    assert set((ui.data / "store").glob("*/.*.partial")) <= left_by_kills
