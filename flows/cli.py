@@ -108,7 +108,7 @@ def ui(
     """Start Prefect's server and a worker with every deployment, in the foreground; Ctrl-C ends all of it."""
     from flows.ui import ui as serve
 
-    serve(port, lambda text: typer.echo(text))
+    serve(port, typer.echo)
 
 
 @app.command()

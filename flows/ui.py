@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import fcntl
 import os
 import signal
@@ -21,13 +20,12 @@ from urllib.parse import urlsplit
 import psutil
 
 from flows.address import API_URL, answers, choose, profile, taken
-from nmt.cluster.launch import marked
+from nmt.cluster.launch import die_with_parent, end_marked, marked
 from nmt.config import ROOT, data_folder
 from nmt.errors import MachineError, RequestError
 
 MARK = "WMTFLOW_UI"  # marks all processes that one `make ui` has started
 START, STOP = 120.0, 15.0  # seconds that starting and stopping may take
-PR_SET_PDEATHSIG = 1
 Say = Callable[[str], None]
 
 
@@ -61,7 +59,7 @@ def run(url: str, ours: bool, folder: Path, stack: contextlib.ExitStack, say: Sa
     soon = {"PREFECT_WORKER_QUERY_SECONDS": "2"}  # its default of 10 makes people wait who have just pressed Run
     own = {API_URL: url, MARK: token, "PREFECT_SERVER_ANALYTICS_ENABLED": "false", "PWD": str(ROOT)}
     env = soon | os.environ | own
-    stack.callback(sweep, token)
+    stack.callback(end_marked, MARK, token)
     children = []
     if ours:
         port = {"PREFECT_SERVER_API_PORT": str(urlsplit(url).port), "PREFECT_UI_API_URL": url}
@@ -107,7 +105,7 @@ class Child:
             stdout=out,
             stderr=subprocess.STDOUT if out else None,
             start_new_session=True,
-            preexec_fn=die_with_us,
+            preexec_fn=partial(die_with_parent, signal.SIGKILL),
         )
         self.began = time.monotonic()
         if out:
@@ -229,23 +227,9 @@ def step(command: list[str], env: dict[str, str], what: str) -> None:
         raise MachineError(f"{what} failed with status {done.returncode}:\n{tail}")
 
 
-def sweep(token: str) -> None:
-    """End whatever bears our mark and is still there."""
-    left = [process for process in psutil.process_iter() if marked(process, MARK, token) and process.pid != os.getpid()]
-    for process in left:
-        with contextlib.suppress(psutil.Error):
-            process.kill()
-    psutil.wait_procs(left, 5)
-
-
 def tool(name: str) -> str:
     """A command of our own environment."""
     return str(Path(sys.executable).with_name(name))
-
-
-def die_with_us() -> None:
-    """In a child: have the kernel end it when we are gone, however we went."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def stop(*_: object) -> None:

@@ -10,7 +10,6 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -36,6 +35,7 @@ from nmt.training.records import read
 from tasks.stage import Run
 
 EVERY = 10.0  # seconds between two looks at a training under way
+DRAWN = 60.0  # and between two drawings of its curves, which take time from a training on the same cores
 REPORTS = "WMTFLOW_REPORTS_URL"  # where data/runs is served, if it is: see flows.ui
 
 
@@ -44,8 +44,8 @@ def show(run: Run, manifests: dict[str, Manifest]) -> None:
     stage, manifest = list(manifests.items())[-1]
     with courtesy():
         if stage in LINES:
-            rows = [asdict(count) for count in counts(run.experiment, {stage: manifest})]
-            told = [{"what": row["what"], "count": row["value"], "note": row["note"]} for row in rows]
+            found = counts(run.experiment, {stage: manifest})
+            told = [{"what": each.what, "count": each.value, "note": each.note} for each in found]
             create_table_artifact(told, key(run, stage), f"{stage}: what came out, and what was dropped on the way")
         elif stage == "train":
             for artifact in of_training(run, read(run.store.folder(stage, manifest.key) / "metrics.jsonl")):
@@ -103,7 +103,7 @@ class Live:
     def __init__(self, run: Run, folder: Path, say: Callable[[str], None]) -> None:
         self.run, self.folder, self.say = run, folder, say
         self.shown: dict[str, UUID] = {}
-        self.looked = -EVERY
+        self.looked = self.drawn = -DRAWN
 
     def __call__(self, line: str) -> None:
         """Take a line that the training printed."""
@@ -113,13 +113,15 @@ class Live:
 
     def look(self) -> None:
         """Show what is recorded by now."""
-        self.looked = time.monotonic()
+        self.looked = now = time.monotonic()
         experiment, rows = self.run.experiment, read(self.folder / "metrics.jsonl")
         step, total = max((row["step"] for row in rows), default=0), experiment.train.steps
         told = f"training: step {step:,} of {total:,}"
         bar = ProgressArtifact(key=key(self.run, "progress"), progress=min(100.0, 100 * step / total), description=told)
+        drawings = of_training(self.run, rows) if now - self.drawn >= DRAWN else []
+        self.drawn = now if drawings else self.drawn
         with courtesy(), get_client(sync_client=True) as client:
-            for artifact in (bar, *of_training(self.run, rows)):
+            for artifact in (bar, *drawings):
                 if artifact.key in self.shown:
                     update = ArtifactUpdate(data=artifact.format(_sync=True), description=artifact.description)
                     client.update_artifact(self.shown[artifact.key], update)

@@ -104,7 +104,7 @@ def run(command: list[str], say: Callable[[str], None], trouble: Callable[[], st
         status = process.wait()
     finally:
         if process.poll() is None:
-            end_family(token)  # all at once: horovodrun alone would take 5 s to end its ranks
+            end_marked(FAMILY, token)  # all at once: horovodrun alone would take 5 s to end its ranks
             process.kill()
         process.wait()
         if process.stdout:
@@ -126,12 +126,12 @@ def watch(process: subprocess.Popen[str], token: str, trouble: Callable[[], str 
             process.wait(1)
             break
         wrong.extend(filter(None, [trouble()]))
-    end_family(token)
+    end_marked(FAMILY, token)
 
 
-def end_family(token: str) -> None:
-    """Ask every process that bears a family's mark to end, wait, then make it."""
-    family = [one for one in psutil.process_iter() if marked(one, FAMILY, token)]
+def end_marked(name: str, token: str) -> None:
+    """Ask every process that bears a mark to end, wait, then make it."""
+    family = [one for one in psutil.process_iter() if marked(one, name, token)]
     for one in family:
         with contextlib.suppress(psutil.Error):
             one.terminate()
@@ -148,9 +148,9 @@ def marked(process: psutil.Process, name: str, token: str) -> bool:
         return False
 
 
-def die_with_parent() -> None:
+def die_with_parent(how: signal.Signals = signal.SIGTERM) -> None:
     """In the child: have the kernel end it when its parent is gone, even by SIGKILL."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, how)
 
 
 def owner_is_gone() -> bool:

@@ -88,7 +88,7 @@ def test_the_run_page_names_the_stages_and_shows_the_log(ui, page, run):
     ],
 )
 def test_artifacts(ui, page, run, key, texts):
-    body = {"artifacts": {"flow_run_id": {"any_": [run]}, "key": {"any_": [f"shown-{key}"]}}}
+    body = {"artifacts": {"flow_run_id": {"any_": [run]}, "key": {"any_": [f"shown-{key}"]}}, "sort": "CREATED_DESC"}
     artifact = ui.api("/artifacts/filter", body)[0]
     look(page, f"{ui.url}/artifacts/artifact/{artifact['id']}", f"artifact-{key}", *texts)
     if key == "curves":
