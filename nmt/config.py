@@ -201,6 +201,7 @@ class TrainSettings(Settings):
     precision: Literal["float32", "float16", "bfloat16"] = Field(
         "float32", description="of the arithmetic; weights stay 32-bit. The shorter ones are for GPUs"
     )
+    xla: bool = speed(False, "let XLA compile what it can: once for each shape of batch, so for long trainings on GPUs")
     fp16_compression: bool = Field(False, description="send gradients between ranks as 16-bit floats")
     launcher: Literal["gloo", "mpi"] = speed("gloo", "what starts the ranks: horovodrun, or mpirun (Horovod with MPI)")
     fusion_mb: float = speed(64.0, "Horovod sends gradients in messages of up to this many MB", ge=0)

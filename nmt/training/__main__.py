@@ -11,6 +11,7 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # before TensorFlow is imported
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # else off on processors without AVX-512, where it is faster too
+os.environ.setdefault("TF_XLA_FLAGS", "--tf_xla_cpu_global_jit")  # train.xla means CPUs too
 
 import numpy as np
 import tensorflow as tf
@@ -51,6 +52,7 @@ def end_with_owner() -> None:
 
 def use_devices(job: Job, ranks: Ranks) -> int:
     """One GPU per rank where there are GPUs; an even share of the cores otherwise. Returns how many cores."""
+    tf.config.optimizer.set_jit("autoclustering" if job.train.xla else False)
     gpus = tf.config.list_physical_devices("GPU")
     if gpus:
         mine = gpus[getattr(ranks, "local_rank", 0) % len(gpus)]

@@ -64,6 +64,15 @@ def test_two_ranks_make_the_updates_of_one_that_accumulates(job):
     assert (two.export / "model.bin").is_file() and (two.export.with_name("weights.npz")).is_file()
 
 
+def test_xla_trains_as_without_it(job):
+    """In a process of its own, as it has to be: what XLA compiles is fixed when TensorFlow starts."""
+    plain, compiled = (job(name, steps=2) for name in ("plain", "compiled"))
+    train(plain)
+    said = train(compiled, xla=True)
+    assert any("XLA service" in line for line in said), said
+    np.testing.assert_allclose(losses(compiled), losses(plain), rtol=1e-4)
+
+
 def test_two_ranks_resume_to_the_last_digit_and_compressed_gradients_do_little_harm(job):
     whole, stopped, small = job("whole", ranks=2), job("stopped", ranks=2), job("small", ranks=2)
     train(whole)
