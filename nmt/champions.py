@@ -18,6 +18,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
+from nmt import atomic
 from nmt.config import data_folder
 from nmt.errors import RunError, choices
 from nmt.runs import Result
@@ -133,7 +134,7 @@ def use(name: str, version: int) -> Champion:
     kept = {champion.version: champion for champion in versions(name)}
     if version not in kept:
         raise RunError(f"{name} has no champion {version}; kept: {', '.join(map(str, kept)) or 'none'}")
-    write(folder(name) / "current", f"{version}\n")
+    atomic.write_text(folder(name) / "current", f"{version}\n")
     return kept[version]
 
 
@@ -157,12 +158,4 @@ def sources(name: str) -> dict[str, str]:
 
 def note_sources(name: str, said: dict[str, str]) -> None:
     """Keep what the sources say for the next time."""
-    write(folder(name) / "sources.json", json.dumps(said, indent=1) + "\n")
-
-
-def write(path: Path, text: str) -> None:
-    """Write a file so that a reader sees the old one or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.partial")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+    atomic.write_text(folder(name) / "sources.json", json.dumps(said, indent=1) + "\n")

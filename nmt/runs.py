@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, Field
 
+from nmt import atomic
 from nmt.config import Experiment, data_folder
 from nmt.errors import RunError, choices
 from nmt.store.manifest import Manifest
@@ -86,7 +86,7 @@ def write(experiment: Experiment, store: Store, manifests: dict[str, Manifest], 
     target.mkdir(parents=True, exist_ok=True)
     page = manifests["report"]
     for name in page.outputs:
-        publish(store.file(page, name), target / name)
+        atomic.copy(store.file(page, name), target / name)
     test = manifests["score"].counts["test"]
     result = Result(
         name=experiment.name,
@@ -100,14 +100,5 @@ def write(experiment: Experiment, store: Store, manifests: dict[str, Manifest], 
         report=str(target / "report.html"),
         model=str(store.folder("train", manifests["train"].key) / "model"),
     )
-    temporary = target / ".result.json"
-    temporary.write_text(json.dumps(result.model_dump(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    temporary.replace(target / "result.json")
+    atomic.write_text(target / "result.json", json.dumps(result.model_dump(), indent=1, ensure_ascii=False) + "\n")
     return result
-
-
-def publish(source: Path, target: Path) -> None:
-    """Copy a file so that a reader sees the old one or the new one, never half of it."""
-    temporary = target.with_name(f".{target.name}")
-    shutil.copyfile(source, temporary)
-    temporary.replace(target)

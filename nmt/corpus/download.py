@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory
 from threading import Event
 from typing import Any
 
+from nmt import atomic
 from nmt.config import DownloadSettings, Experiment, ParallelFiles, data_folder
 from nmt.corpus.archives import unpack
 from nmt.corpus.builtin import generate
@@ -161,9 +162,7 @@ def part_texts(part: Part, file: list[Location], languages: Languages, folder: P
                     f"It comes from {archive}: look there, and correct the lines or members in config/corpora."
                 )
             kept = TextRecord(**found.model_dump(), origin=origin(location, language))
-            temporary = record_path(path).with_suffix(".partial")
-            temporary.write_text(kept.model_dump_json(indent=1) + "\n", encoding="utf-8")
-            temporary.replace(record_path(path))
+            atomic.write_text(record_path(path), kept.model_dump_json(indent=1) + "\n")
     return texts
 
 
@@ -219,7 +218,7 @@ def sacrebleu_files(name: str, languages: Languages, lines: int | None = None, f
             return texts  # made by an earlier run of sacreBLEU's, without its archives
         for place, location in places.items():
             if wrong(place, location):
-                copy_whole(fetcher.fetch([location])[1], place)
+                atomic.copy(fetcher.fetch([location])[1], place)
             if isinstance(dataset, FakeSGMLDataset) and len(places) == 1:
                 unpack(place, place.name, {member: raw / member for member in dataset.langpairs[pair]}, text=False)
             else:
@@ -243,11 +242,3 @@ def miscounted(texts: Texts, lines: int | None) -> str | None:
     expected = lines or max(counts.values())
     wrong_ones = [f"{name} has {count:,} lines" for name, count in counts.items() if count != expected or not count]
     return f"{' and '.join(wrong_ones)} instead of {expected:,}" if wrong_ones else None
-
-
-def copy_whole(source: Path, target: Path) -> None:
-    """Copy a file so that its new name stands for all of it or does not exist."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(target.name + ".partial")
-    shutil.copyfile(source, temporary)
-    temporary.replace(target)

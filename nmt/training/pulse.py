@@ -18,6 +18,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
+from nmt import atomic
+
 READING, UPDATING, EVALUATING, SAVING, STARTING = (
     "waiting for a batch",
     "in its update",
@@ -68,9 +70,7 @@ class Pulse:
         beats = 0
         while True:
             beats += 1
-            temporary = self.path.with_suffix(f".{self.sign.pid}.tmp")
-            temporary.write_text(self.sign.model_copy(update={"beats": beats}).model_dump_json(), encoding="utf-8")
-            temporary.replace(self.path)
+            atomic.write_text(self.path, self.sign.model_copy(update={"beats": beats}).model_dump_json())
             if self.stop.wait(INTERVAL):
                 return
 

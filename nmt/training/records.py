@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+from nmt import atomic
+
 
 def truncate(path: Path, step: int) -> None:
     """Drop what was recorded after the checkpoint that training resumes from, and any half-written line."""
     kept = [json.dumps(row, ensure_ascii=False) for row in read(path) if row["step"] <= step]
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
-    temporary.replace(path)
+    atomic.write_text(path, "".join(f"{line}\n" for line in kept))
 
 
 def read(path: Path) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nmt import runs
+from nmt import atomic, runs
 from nmt.config import Experiment
 from nmt.errors import RunError
 from nmt.runs import Result, StageResult
@@ -118,9 +118,9 @@ def test_a_broken_result_has_no_previous_keys_and_is_told_as_an_error(text: str,
         runs.read("demo")
 
 
-def test_publishing_replaces_a_file_whole(tmp_path: Path):
+def test_a_copied_file_is_replaced_whole(tmp_path: Path):
     (tmp_path / "new").write_text("new", encoding="utf-8")
     (tmp_path / "page").write_text("a longer old text", encoding="utf-8")
-    runs.publish(tmp_path / "new", tmp_path / "page")
+    atomic.copy(tmp_path / "new", tmp_path / "page")
     assert (tmp_path / "page").read_text(encoding="utf-8") == "new"
     assert {path.name for path in tmp_path.iterdir()} == {"new", "page"}
