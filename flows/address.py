@@ -38,12 +38,13 @@ def choose(port: int | None) -> tuple[str, bool]:
     port = port or (urlsplit(known).port if known else None) or int(os.environ.get("PREFECT_SERVER_API_PORT", PORT))
     url = f"http://127.0.0.1:{port}/api"
     if taken(port):
+        other = port + 100 if port < 65_000 else port - 100
         if answers(url):
             raise MachineError(
                 f"a Prefect server that is not ours answers at port {port}. "
-                f"To use it: export {API_URL}={url}. For one of our own: make ui PORT={port + 100}"
+                f"To use it: export {API_URL}={url}. For one of our own: make ui PORT={other}"
             )
-        raise MachineError(f"port {port} is in use by another program. Choose another: make ui PORT={port + 100}")
+        raise MachineError(f"port {port} is in use by another program. Choose another: make ui PORT={other}")
     return url, True
 
 

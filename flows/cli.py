@@ -13,7 +13,7 @@ import typer
 from flows import cli_models
 from flows.cli_models import show_scores
 from nmt import runs
-from nmt.config import StageName, data_folder, load
+from nmt.config import StageName, data_folder, load, require_data_folder
 from nmt.errors import RequestError, WmtflowError, choices
 from nmt.store.plan import ORDER, plan, require_earlier
 from nmt.store.store import Store
@@ -137,6 +137,7 @@ def start_prefect() -> None:
     os.environ.setdefault("PREFECT_FLOWS_HEARTBEAT_FREQUENCY", "30")  # as prefect.yaml has it: see flows/server.py
     from flows import address, console
 
+    require_data_folder()
     address.require()
     console.use()
 

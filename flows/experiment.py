@@ -43,7 +43,7 @@ CHOICES: dict[str, Any] = {
 Config = Annotated[str, WithJsonSchema(CHOICES)]
 Ranks = Annotated[int, Field(ge=0, le=1024)]
 Steps = Annotated[int, Field(ge=0, le=10_000_000)]
-Name = Annotated[str, Field(pattern=r"^$|^[a-z0-9][a-z0-9._-]*$", max_length=100)]
+Name = Annotated[str, Field(pattern=f"^$|{settings.NAME}", max_length=100)]
 Override = Annotated[str, Field(pattern=r"^[a-z_]+(\.[a-z0-9_]+)*=.*$")]
 
 

@@ -21,7 +21,7 @@ import psutil
 
 from flows.address import API_URL, answers, choose, profile, taken
 from nmt.cluster.launch import die_with_parent, end_marked, marked
-from nmt.config import ROOT, data_folder
+from nmt.config import ROOT, data_folder, require_data_folder
 from nmt.errors import MachineError, RequestError
 
 MARK = "WMTFLOW_UI"  # marks all processes that one `make ui` has started
@@ -35,11 +35,9 @@ class Stopped(BaseException):
 
 def ui(port: int | None, say: Say) -> None:
     """Serve until a signal comes. A server that `PREFECT_API_URL` names is used; otherwise one is started here."""
+    require_data_folder()
     folder = data_folder() / "ui"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise MachineError(f"{folder} cannot be made: {error.strerror}. Set WMTFLOW_DATA to another folder.") from None
+    folder.mkdir(exist_ok=True)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # which is how nohup keeps us from hearing of SIGHUP
             signal.signal(number, stop)

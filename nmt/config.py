@@ -10,7 +10,9 @@ the stage's key. `train.steps` is special in its own way: asking for more of the
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, Literal
 
 import yaml
@@ -20,6 +22,8 @@ from nmt.errors import ConfigError, choices
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFIGS = ROOT / "config"
+NAME = r"^[a-z0-9][a-z0-9._-]*$"
+NOT_IN_NAMES = re.compile(r"[^a-z0-9._-]+")
 
 StageName = Literal["preflight", "download", "clean", "tokenize", "learn_bpe", "shuffle", "train", "score", "report"]
 
@@ -27,6 +31,19 @@ StageName = Literal["preflight", "download", "clean", "tokenize", "learn_bpe", "
 def data_folder() -> Path:
     """Where the store and the runs are: `$WMTFLOW_DATA`, else `data/` of this checkout."""
     return Path(os.environ.get("WMTFLOW_DATA") or ROOT / "data").absolute()
+
+
+def require_data_folder() -> None:
+    """Make the data folder if need be; refuse one that cannot be written to."""
+    folder = data_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ConfigError(
+            f"the data folder {folder} cannot be written to: {error.strerror}. Name another: export WMTFLOW_DATA=FOLDER"
+        ) from None
 
 
 def speed(default: Any, description: str, **limits: Any) -> Any:
@@ -260,9 +277,7 @@ class ClusterSettings(Settings):
 class Experiment(Settings):
     """All of an experiment."""
 
-    name: str = Field(
-        "experiment", pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=100, description="names data/runs/<name>"
-    )
+    name: str = Field("experiment", pattern=NAME, max_length=100, description="names data/runs/<name>")
     source: str = Field("en", pattern=r"^[a-z]{2,3}$", description="language translated from")
     target: str = Field("de", pattern=r"^[a-z]{2,3}$", description="language translated into")
     seed: int = Field(1, ge=0, lt=2**31, description="of the built-in corpus, the shuffle, and the training")
@@ -295,7 +310,7 @@ def load(config: str | Path, overrides: list[str] | tuple[str, ...] = (), name: 
         content = {}
     if not isinstance(content, dict):
         raise ConfigError(f"{path}: expected sections such as 'train:', found {type(content).__name__}")
-    content.setdefault("name", path.stem.lower())
+    content.setdefault("name", NOT_IN_NAMES.sub("-", path.stem.lower()).lstrip("._-") or "experiment")
     for override in overrides:
         apply_override(content, override)
     if name is not None:

@@ -53,6 +53,15 @@ def test_bad_settings(wmtflow, tmp_path, command, text, says):
     assert not (tmp_path / "data").exists()
 
 
+@pytest.mark.parametrize("words", [["run", "demo"], ["ui"]])
+def test_a_data_folder_that_cannot_be_made(wmtflow, tmp_path, words):
+    (tmp_path / "data").write_text("a file in the way")
+    done = wmtflow(*words)
+    assert done.returncode == 2
+    assert "cannot be written to: " in done.stderr and "export WMTFLOW_DATA=FOLDER" in done.stderr
+    assert "Traceback" not in done.stderr + done.stdout
+
+
 def test_missing_settings_file_names_the_nearest(wmtflow):
     done = wmtflow("run", "config/dmeo.yaml")
     assert (done.returncode, done.stderr) == (

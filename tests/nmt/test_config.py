@@ -64,6 +64,7 @@ def test_the_name_comes_from_the_file_the_content_or_the_caller(tmp_path: Path):
     assert load(path).name == "mine"
     assert load(write(tmp_path, "name: other")).name == "other"
     assert load(path, name="third").name == "third"
+    assert load(write(tmp_path, "seed: 1", "_My first, 2nd.yaml")).name == "my-first-2nd"
 
 
 def test_a_missing_file_is_refused_with_the_nearest_name():
@@ -237,7 +238,7 @@ SPEED = {
     "download": {"mirror", "at_once"},
     "tokenize": {"workers"},
     "train": {
-        *("threads", "checkpoint_minutes", "log_every"),
+        *("threads", "xla", "checkpoint_minutes", "log_every"),
         *("launcher", "fusion_mb", "cycle_ms", "stall_seconds"),
     },
     "score": {"batch_tokens", "threads"},
