@@ -19,7 +19,7 @@ ui: setup          ## Prefect's dashboard, a worker and every deployment, until 
 	@exec $(BIN)/wmtflow ui $(if $(PORT),--port $(PORT))
 
 test: setup browser ## set up, then every test
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder # see tests/conftest.py
 
 browser:   ## the Chromium that the tests of the dashboard look through, where it can be installed
 	@scripts/browser.sh

@@ -4,6 +4,7 @@ import os
 import tempfile
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 # Before anything imports Prefect or TensorFlow: both read these once.
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
@@ -12,6 +13,20 @@ os.environ["PREFECT_HOME"] = tempfile.mkdtemp(prefix="wmtflow-prefect-")
 os.environ["WMTFLOW_DATA"] = tempfile.mkdtemp(prefix="wmtflow-data-")
 for name in ("PREFECT_API_URL", "PREFECT_PROFILE", "WMTFLOW_MIRROR"):
     os.environ.pop(name, None)
+
+
+class Together(LoadScopeScheduling):
+    """How two processes share the tests: those of tests/e2e, which are first, in one; the other takes the rest by file.
+
+    Most of the time tests/e2e waits for processes it has started. Its files share a dashboard, and one needs the other.
+    """
+
+    def _split_scope(self, nodeid):
+        return "e2e" if "/e2e/" in nodeid else nodeid.split("::")[0]
+
+
+def pytest_xdist_make_scheduler(config, log):
+    return Together(config, log)
 
 
 @pytest.hookimpl(hookwrapper=True)
