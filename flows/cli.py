@@ -13,8 +13,9 @@ import typer
 from flows import cli_models
 from flows.cli_models import show_scores
 from nmt import runs
-from nmt.config import StageName, data_folder, load, require_data_folder
+from nmt.config import StageName, data_folder, require_data_folder
 from nmt.errors import RequestError, WmtflowError, choices
+from nmt.settings_file import load
 from nmt.store.plan import ORDER, plan, require_earlier
 from nmt.store.store import Store
 

@@ -10,7 +10,7 @@ from prefect.runtime import flow_run
 from pydantic import Field, WithJsonSchema
 
 from nmt import config as settings
-from nmt import runs
+from nmt import runs, settings_file
 from nmt.config import Experiment, StageName
 from nmt.errors import RequestError
 from nmt.runs import Result, StageResult
@@ -88,7 +88,7 @@ def chosen_settings(config: str, ranks: int, steps: int, overrides: list[str], n
     """The settings that a run's parameters amount to."""
     quick = {"train.ranks": ranks, "train.steps": steps}
     given = [f"{setting}={value}" for setting, value in quick.items() if value]
-    return settings.load(config, [*overrides, *given], name or None)
+    return settings_file.load(config, [*overrides, *given], name or None)
 
 
 def story(do: Timer, until: StageName) -> Result | None:

@@ -11,8 +11,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.config import CONFIGS, Experiment, Settings, apply_override, check, data_folder, find, load
+from nmt.config import CONFIGS, Experiment, Settings, data_folder
 from nmt.errors import ConfigError, RequestError
+from nmt.settings_file import apply_override, check, find, load
 
 FILES = sorted(CONFIGS.glob("*.yaml"))
 SECTIONS = [name for name, field in Experiment.model_fields.items() if isinstance(field.default, Settings)]

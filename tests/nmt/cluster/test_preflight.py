@@ -11,8 +11,9 @@ import pytest
 
 from nmt.cluster import preflight as module
 from nmt.cluster.preflight import Check, corpus_bytes, horovod, preflight, require
-from nmt.config import Experiment, check
+from nmt.config import Experiment
 from nmt.errors import MachineError
+from nmt.settings_file import check
 
 SMALL = {
     "download": {"train_pairs": 1_000},

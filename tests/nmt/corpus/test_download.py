@@ -20,11 +20,12 @@ import pytest
 import yaml
 
 from nmt import config
-from nmt.config import Experiment, check
+from nmt.config import Experiment
 from nmt.corpus import fetch, sources
 from nmt.corpus.download import download, sacrebleu_files, together
 from nmt.corpus.text import read_pairs
 from nmt.errors import ConfigError, CorpusError, DownloadError, RequestError
+from nmt.settings_file import check, load
 
 SPLITS = ("train", "dev", "test")
 DEMO = config.CONFIGS / "demo.yaml"
@@ -273,7 +274,7 @@ def test_a_folder_that_cannot_be_written_is_one_clear_error(mirror: Mirror, tmp_
 
 def test_a_mirror_that_is_not_there_is_an_error(mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(ConfigError, match=r"download\.mirror: there is no folder /no/where"):
-        config.load(DEMO, ["download.mirror=/no/where"])
+        load(DEMO, ["download.mirror=/no/where"])
     mirror.use = None
     monkeypatch.setenv("WMTFLOW_MIRROR", "/no/where")
     with pytest.raises(ConfigError, match="WMTFLOW_MIRROR: there is no folder /no/where"):

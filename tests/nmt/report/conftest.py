@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from nmt.config import Experiment, check
+from nmt.config import Experiment
 from nmt.model.schedule import learning_rate
+from nmt.settings_file import check
 from nmt.store.manifest import Manifest, record
 
 BLEU_SIGNATURE = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from nmt import runs
-from nmt.config import Experiment, check
+from nmt.config import Experiment
 from nmt.errors import RequestError
 from nmt.runs import Result, StageResult
+from nmt.settings_file import check
 from nmt.store.free import disk_use, free
 from nmt.store.plan import STAGES, keys, work_folder
 from nmt.store.store import Store

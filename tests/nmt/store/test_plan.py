@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from nmt.config import Experiment, check
+from nmt.config import Experiment
 from nmt.errors import ConfigError
+from nmt.settings_file import check
 from nmt.store import plan as plans
 from nmt.store.plan import BY_NAME, ORDER, STAGES, keys, plan, work_folder
 from nmt.store.store import Store
