@@ -72,6 +72,12 @@ def fully_trained(facts: Facts) -> Parts:
         f"{word}. The last {tail} evaluations changed the best dev BLEU by {gain:+.2f} and the lowest dev loss by "
         f"{-fall * 100:+.1f} % ({rule}); the best was {bleus[best]:.2f} at step {facts.evals[best]['step']:,}."
     )
+    asked, patience = facts.experiment.train.steps, facts.experiment.train.patience
+    if facts.summary["steps"] < asked:
+        text += (
+            f" It stopped by itself at step {facts.summary['steps']:,} of {asked:,}: "
+            f"{patience} evaluations in a row were no better (train.patience)."
+        )
     if facts.summary["steps"] <= facts.experiment.train.warmup:
         text += " The run ended within its warm-up, so the learning rate never fell: any verdict is early."
     return (

@@ -67,6 +67,11 @@ def test_few_evaluations_give_no_verdict(make_run: Any) -> None:
     assert answer.figures["verdict"] == "unknown" and "this run made 3" in answer.answer
 
 
+def test_a_run_that_patience_ended_says_so(make_run: Any) -> None:
+    answer = ask(make_run(settings={"steps": 5_000, "patience": 4}))[2].answer
+    assert "stopped by itself at step 1,000 of 5,000: 4 evaluations in a row" in answer
+
+
 def test_a_run_that_ends_in_warm_up_says_so(make_run: Any) -> None:
     found = ask(make_run(steps=200, eval_every=20))
     assert "within its warm-up" in found[2].answer
