@@ -64,7 +64,8 @@ def mpirun(settings: TrainSettings) -> list[str]:
         "HOROVOD_FUSION_THRESHOLD": int(settings.fusion_mb * 1024 * 1024),
         "HOROVOD_CYCLE_TIME": f"{cycle_ms(settings):g}",
     }
-    passed = [word for name in ("PATH", "LD_LIBRARY_PATH", OWNER, FAMILY, "PYTHONUNBUFFERED") for word in ("-x", name)]
+    names = [name for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ] + [OWNER, FAMILY, "PYTHONUNBUFFERED"]
+    passed = [word for name in names for word in ("-x", name)]
     return [found, *as_root, *where, *transport, *passed, *(w for k, v in fusion.items() for w in ("-x", f"{k}={v}"))]
 
 
