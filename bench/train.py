@@ -7,13 +7,14 @@ without GPUs, under TensorFlow's own defaults. Ours is a real training as the pi
 rank of one thread per core, each with its share of the token budget, so that an update has the same tokens; at base,
 whose gradients cost more to add up than threads to wait for each other, one process with all threads. `--ranks` decides
 otherwise. Prints target pieces per second, the ratio, padding, and the share of this machine's matrix-product rate
-that our arithmetic reaches: the rate that one process with all threads keeps up for some seconds, just before and just
-after the training. JSON with --json.
+that our arithmetic reaches: the median of products of one process with all threads, for some seconds just before and
+just after the training, the better of the two. JSON with --json.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import subprocess
@@ -45,7 +46,7 @@ def ours(folder: Path, size: Size, work: Path, ranks: int) -> dict[str, float]:
     path.write_text(settings.model_dump_json(), encoding="utf-8")
     before = product_rate()
     run(training_command(settings.train, path), lambda _: None)
-    rate = (before + product_rate()) / 2
+    rate = max(before, product_rate())
     rows = [row for row in read(work / "metrics.jsonl") if row["kind"] == "train"]
     seconds = rows[-1]["time"] - rows[size.warm - 1]["time"]
     timed = rows[size.warm :]
@@ -70,17 +71,17 @@ def product_rate() -> float:
 
 
 def product() -> float:
-    """The same, in this process: what it keeps up, as a training must, not its best moment."""
+    """The same, in this process: the median, for a training cannot live on its best moments."""
     import tensorflow as tf
 
     tf.config.threading.set_intra_op_parallelism_threads(CORES)
     left, right = (tf.random.stateless_normal([PRODUCT, PRODUCT], [1, seed]) for seed in (1, 2))
-    tf.matmul(left, right).numpy()
-    began, done = time.monotonic(), 0
-    while time.monotonic() < began + PRODUCT_SECONDS:
-        tf.matmul(left, right).numpy()
-        done += 1
-    return float(2 * PRODUCT**3 * done / (time.monotonic() - began) / 1e9)
+    times = [time.monotonic()]
+    while times[-1] < times[0] + PRODUCT_SECONDS:
+        tf.matmul(left, right)
+        times.append(time.monotonic())
+    taken = [after - before for before, after in itertools.pairwise(times)]
+    return float(2 * PRODUCT**3 / middle(taken) / 1e9)
 
 
 def arithmetic(size: Size, vocabulary: int, update: Any) -> float:
