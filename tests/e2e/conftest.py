@@ -137,8 +137,13 @@ class Ui(Place):
         )
 
     def api(self, path, body=None):
+        """Ask the server, as its own clients do: again if its database is busy (503)."""
         url = f"{self.url}/api{path}"
-        answer = httpx.get(url, timeout=30) if body is None else httpx.post(url, json=body, timeout=30)
+        for _ in range(10):
+            answer = httpx.get(url, timeout=30) if body is None else httpx.post(url, json=body, timeout=30)
+            if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:
+                break
+            time.sleep(2)
         return answer.raise_for_status().json()
 
     def deploy_run(self, deployment, **parameters) -> str:

@@ -26,10 +26,12 @@ def no_place(ui, stage):
     if place.is_dir():
         place.rename(aside)
     place.write_text("in the way")
-    yield
-    place.unlink()
-    if aside.is_dir():
-        aside.rename(place)
+    try:
+        yield
+    finally:
+        place.unlink()
+        if aside.is_dir():
+            aside.rename(place)
 
 
 def fail(ui, stage, parameters) -> str:
