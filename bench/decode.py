@@ -14,8 +14,9 @@ import os
 import tempfile
 import time
 from pathlib import Path
+from statistics import median
 
-from side import SIZES, corpus, job, middle, other
+from side import SIZES, corpus, job, other
 
 from nmt.config import ScoreSettings
 from nmt.corpus.text import read_lines
@@ -68,9 +69,9 @@ def main() -> None:
                 f"{ratios[-1]:.1f} x",
                 flush=True,
             )
-    print(f"{options.size}: {middle(ratios):.1f} x OpenNMT-tf (median of {options.rounds})")
+    print(f"{options.size}: {median(ratios):.1f} x OpenNMT-tf (median of {options.rounds})")
     if options.json:
-        options.json.write_text(json.dumps({"ratios": ratios, "median": middle(ratios)}) + "\n", encoding="utf-8")
+        options.json.write_text(json.dumps({"ratios": ratios, "median": median(ratios)}) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -12,25 +12,18 @@ import argparse
 import json
 import tempfile
 from pathlib import Path
+from statistics import median
 
-from side import SIZES, corpus, job, middle
-
-from nmt.cluster.launch import run, training_command
-from nmt.training.records import read
+from side import ONLY_STEPS, SIZES, corpus, job, trained
 
 STEPS, WARM = 36, 6
 
 
 def speed(folder: Path, work: Path, ranks: int) -> float:
     """Target pieces per second of a training on so many ranks of one thread."""
-    every = {"steps": STEPS, "log_every": 1, "eval_every": 10**6, "checkpoint_every": 10**6, "average": 1}
-    settings = job(folder, SIZES["tiny"], work, ranks=ranks, threads=1, **every)
-    path = work / "job.json"
-    path.write_text(settings.model_dump_json(), encoding="utf-8")
-    run(training_command(settings.train, path), lambda _: None)
-    rows = [row for row in read(work / "metrics.jsonl") if row["kind"] == "train"]
-    seconds = rows[-1]["time"] - rows[WARM - 1]["time"]
-    return float(sum(row["pieces_per_step"] for row in rows[WARM:]) / seconds)
+    settings = job(folder, SIZES["tiny"], work, ranks=ranks, threads=1, steps=STEPS, **ONLY_STEPS)
+    rows, seconds = trained(settings, WARM)
+    return float(sum(row["pieces_per_step"] for row in rows) / seconds)
 
 
 def main() -> None:
@@ -46,9 +39,9 @@ def main() -> None:
             one, two = (speed(folder, Path(place, f"{number}-{ranks}"), ranks) for ranks in (1, 2))
             ratios.append(two / one)
             print(f"round {number + 1}: one rank {one:,.0f} pieces/s, two {two:,.0f}, {two / one:.2f} x", flush=True)
-    print(f"two ranks are {middle(ratios):.2f} x one (median of {options.rounds})")
+    print(f"two ranks are {median(ratios):.2f} x one (median of {options.rounds})")
     if options.json:
-        options.json.write_text(json.dumps({"ratios": ratios, "median": middle(ratios)}) + "\n", encoding="utf-8")
+        options.json.write_text(json.dumps({"ratios": ratios, "median": median(ratios)}) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -16,16 +16,19 @@ from typing import Any
 
 from made_up import generate
 
+from nmt.cluster.launch import run, training_command
 from nmt.config import LearnBpeSettings, ScoreSettings, ShuffleSettings, TokenizeSettings, TrainSettings
 from nmt.corpus.bpe import learn, read_vocabulary
 from nmt.corpus.encode import Encoder, encode, load, text_lines
 from nmt.corpus.tokenize import tokenize
 from nmt.training.job import Job
+from nmt.training.records import read
 
 CORES = os.cpu_count() or 1
 OPENNMT = "OpenNMT-tf==2.32.0"
 HERE = Path(__file__).parent
 CACHE = Path(os.environ.get("WMTFLOW_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "wmtflow"))
+ONLY_STEPS = {"log_every": 1, "eval_every": 10**6, "checkpoint_every": 10**6, "average": 1}  # of a timed training
 NAMES = [f"{split}.{language}" for split in ("train", "dev") for language in ("en", "de")]
 
 
@@ -94,6 +97,15 @@ def job(folder: Path, size: Size, work: Path, **settings: Any) -> Job:
     )
 
 
+def trained(settings: Job, warm: int) -> tuple[list[dict[str, Any]], float]:
+    """Train as the pipeline does; the records of the updates after the first `warm`, and the seconds they took."""
+    path = settings.work / "job.json"
+    path.write_text(settings.model_dump_json(), encoding="utf-8")
+    run(training_command(settings.train, path), lambda _: None)
+    rows = [row for row in read(settings.work / "metrics.jsonl") if row["kind"] == "train"]
+    return rows[warm:], rows[-1]["time"] - rows[warm - 1]["time"]
+
+
 def other_python() -> Path:
     """The Python of an environment with OpenNMT-tf in it; made at the first call, some minutes."""
     folder = CACHE.expanduser() / "opennmt-tf-2.32"
@@ -116,10 +128,3 @@ def other(what: str, folder: Path, size: Size, work: Path, threads: int) -> dict
         sys.exit(f"OpenNMT-tf failed:\n{done.stderr[-3000:]}")
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
-
-
-def middle(values: list[float]) -> float:
-    """The median."""
-    ordered = sorted(values)
-    half = len(ordered) // 2
-    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2

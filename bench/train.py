@@ -5,8 +5,8 @@
 Both train in turn on all cores. Theirs is one process with as many threads, which is how OpenNMT-tf uses a machine
 without GPUs, under TensorFlow's own defaults. Ours is a real training as the pipeline starts it: at tiny one Horovod
 rank of one thread per core, each with its share of the token budget, so that an update has the same tokens; at base,
-whose gradients cost more to add up than threads to wait for each other, one process with all threads. `--ranks` decides
-otherwise. Prints target pieces per second, the ratio, padding, and the share of this machine's matrix-product rate
+where ranks would add up 61 million gradients at each update, one process with all threads. `--ranks` decides otherwise.
+Prints target pieces per second, the ratio, padding, and the share of this machine's matrix-product rate
 that our arithmetic reaches: the median of products of one process with all threads, for some seconds just before and
 just after the training, the better of the two. JSON with --json.
 """
@@ -23,14 +23,13 @@ import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-from side import CORES, SIZES, Size, corpus, job, middle, other
+from side import CORES, ONLY_STEPS, SIZES, Size, corpus, job, other, trained
 
-from nmt.cluster.launch import run, training_command
 from nmt.corpus.encode import load
 from nmt.training.batches import Batches, Position
-from nmt.training.records import read
 
 PRODUCT = 2_048  # rows and columns of the matrices whose product is timed
 PRODUCT_SECONDS = 4.0
@@ -39,17 +38,11 @@ PRODUCT_SECONDS = 4.0
 def ours(folder: Path, size: Size, work: Path, ranks: int) -> dict[str, float]:
     """Our half: a training of some updates, the first of them not timed."""
     last = size.warm + size.timed
-    seldom = {"steps": last, "log_every": 1, "eval_every": 10**6, "checkpoint_every": 10**6, "average": 1}
     share = replace(size, tokens=size.tokens // ranks)
-    settings = job(folder, share, work, ranks=ranks, threads=CORES // ranks, **seldom)
-    path = work / "job.json"
-    path.write_text(settings.model_dump_json(), encoding="utf-8")
+    settings = job(folder, share, work, ranks=ranks, threads=CORES // ranks, steps=last, **ONLY_STEPS)
     before = product_rate()
-    run(training_command(settings.train, path), lambda _: None)
+    timed, seconds = trained(settings, size.warm)
     rate = max(before, product_rate())
-    rows = [row for row in read(work / "metrics.jsonl") if row["kind"] == "train"]
-    seconds = rows[-1]["time"] - rows[size.warm - 1]["time"]
-    timed = rows[size.warm :]
     flops = 0.0
     for rank in range(ranks):
         updates = Batches(load(folder / "ids", "train"), settings.train, settings.seed, rank, ranks)(Position())
@@ -81,7 +74,7 @@ def product() -> float:
         tf.matmul(left, right)
         times.append(time.monotonic())
     taken = [after - before for before, after in itertools.pairwise(times)]
-    return float(2 * PRODUCT**3 / middle(taken) / 1e9)
+    return float(2 * PRODUCT**3 / median(taken) / 1e9)
 
 
 def arithmetic(size: Size, vocabulary: int, update: Any) -> float:
@@ -119,11 +112,11 @@ def measure(name: str, rounds: int, asked: int) -> dict[str, Any]:
                 flush=True,
             )
     summary: dict[str, Any] = {
-        side: {key: round(middle([row[key] for row in rows]), 4) for key in rows[0]} for side, rows in found.items()
+        side: {key: round(median([row[key] for row in rows]), 4) for key in rows[0]} for side, rows in found.items()
     }
     pairs = zip(found["ours"], found["theirs"], strict=True)
-    summary["ratio"] = round(middle([a["tokens_per_second"] / b["tokens_per_second"] for a, b in pairs]), 2)
-    summary["of_product_rate"] = round(middle([row["gflops"] / row["product_gflops"] for row in found["ours"]]), 3)
+    summary["ratio"] = round(median([a["tokens_per_second"] / b["tokens_per_second"] for a, b in pairs]), 2)
+    summary["of_product_rate"] = round(median([row["gflops"] / row["product_gflops"] for row in found["ours"]]), 3)
     return summary
 
 

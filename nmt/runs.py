@@ -83,7 +83,6 @@ def previous_keys(name: str) -> dict[str, str]:
 def write(experiment: Experiment, store: Store, manifests: dict[str, Manifest], stages: list[StageResult]) -> Result:
     """Record a finished run: its report beside `result.json`, which is written last."""
     target = folder(experiment.name)
-    target.mkdir(parents=True, exist_ok=True)
     page = manifests["report"]
     for name in page.outputs:
         atomic.copy(store.file(page, name), target / name)
