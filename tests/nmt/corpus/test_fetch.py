@@ -3,156 +3,23 @@
 from __future__ import annotations
 
 import errno
-import gzip
 import hashlib
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timedelta, timezone
-from email.utils import format_datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from bad_server import BODY, HALF, Server, fetch, files, get, location, part, stored
 
 from nmt.config import ROOT
 from nmt.corpus import fetch as module
-from nmt.corpus.fetch import LONGEST_WAIT, TRIES, Fetcher, writing, wrong
+from nmt.corpus.fetch import TRIES, Fetcher, writing, wrong
 from nmt.corpus.sources import Location
 from nmt.errors import DownloadError
 
-BODY = bytes(range(256)) * 200  # 51,200 bytes
-HALF = len(BODY) // 2
-
-
-class Server(ThreadingHTTPServer):
-    """Answers each request as the next word of `manners` says; the last word stays."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.manners = ["well"]
-        self.ranges: list[str | None] = []  # the Range header of each request
-        self.paths: list[str] = []
-        self.retry_after = ""
-        self.released = threading.Event()  # ends what stalls
-
-    def url(self, name: str = "text.tgz") -> str:
-        return f"http://127.0.0.1:{self.server_port}/folder/{name}"
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-    def do_GET(self) -> None:
-        wanted = self.headers.get("Range")
-        self.server.ranges.append(wanted)
-        self.server.paths.append(self.path)
-        manners = self.server.manners
-        manner = manners.pop(0) if len(manners) > 1 else manners[0]
-        if manner.isdigit():
-            self.send_response(int(manner))
-            self.send_header("Content-Length", "4")
-            if self.server.retry_after:
-                self.send_header("Retry-After", self.server.retry_after)
-            self.end_headers()
-            self.wfile.write(b"oops")
-            return
-        body = {"wrong": BODY[::-1], "long": BODY + b"x", "short": BODY[:-1]}.get(manner, BODY)
-        start = 0
-        if wanted and not manner.startswith("no ranges"):
-            start = int(wanted.removeprefix("bytes=").removesuffix("-")) if manner != "wrong range" else 0
-            self.send_response(206)
-            self.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
-        else:
-            self.send_response(200)
-        sent = body[start:]
-        if manner == "compressed" and "gzip" in self.headers.get("Accept-Encoding", ""):
-            sent = gzip.compress(sent)
-            self.send_header("Content-Encoding", "gzip")
-        if manner == "endless":  # no length: it lasts until somebody hangs up
-            self.end_headers()
-            while not self.server.released.is_set():
-                try:
-                    self.wfile.write(bytes(100_000))
-                except OSError:
-                    self.server.released.set()
-            return
-        if manner != "cut unnoticed":
-            self.send_header("Content-Length", str(len(sent)))
-        self.end_headers()
-        if share := manner.removeprefix("no ranges").strip():
-            sent = sent[: len(BODY) * int(share) // 100] if manner.startswith("no ranges") else sent
-        if manner == "drip":
-            sent = sent[: len(BODY) // 10]
-        self.wfile.write(sent[: HALF - start] if manner in ("cut", "cut unnoticed", "stall") else sent)
-        if manner == "stall":
-            self.wfile.flush()
-            self.server.released.wait(5)
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    for name in ("http_proxy", "https_proxy", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-    monkeypatch.delenv("WMTFLOW_MIRROR", raising=False)
-    with Server() as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        yield server
-        server.released.set()
-        server.shutdown()
-        thread.join()
-
-
-@pytest.fixture(autouse=True)
-def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Nobody waits for servers; the waits that were asked for are kept."""
-    found: list[float] = []
-
-    def pause(_: Fetcher, seconds: float) -> None:
-        found.append(seconds) if seconds >= 1 else time.sleep(0.01)
-
-    monkeypatch.setattr(Fetcher, "pause", pause)
-    return found
-
-
-def location(url: str, body: bytes = BODY, kind: str = "sha256") -> Location:
-    return Location(url=url, bytes=len(body), **{kind: hashlib.new(kind, body).hexdigest()})
-
-
-def fetch(alternatives: list[Location], folder: Path, mirror: Path | None = None) -> tuple[Location, Path]:
-    return Fetcher(folder, mirror, lambda _: None).fetch(alternatives)
-
-
-def stored(folder: Path, wanted: Location) -> Path:
-    return Fetcher(folder, None, print).place(wanted)
-
-
-def part(folder: Path, wanted: Location) -> Path:
-    return folder / f"{stored(folder, wanted).name}.part"
-
-
-def files(folder: Path) -> list[Path]:
-    """What is in a folder, but for the locks."""
-    return [path for path in folder.iterdir() if path.name != ".locks"]
-
-
-def get(server: Server, folder: Path, said: list[str] | None = None) -> bytes:
-    """Fetch the one file; afterwards nothing else is in the folder, and every byte was counted once."""
-    counted: list[int] = []
-    fetcher = Fetcher(folder, None, (said if said is not None else []).append, counted.append)
-    _, path = fetcher.fetch([location(server.url())])
-    assert files(folder) == [path] and sum(counted) == len(BODY)
-    return path.read_bytes()
+pytestmark = pytest.mark.usefixtures("waits")
 
 
 @pytest.mark.parametrize("kind", ["sha256", "sha1"])
@@ -306,125 +173,6 @@ def test_a_file_that_is_too_short_is_refused(server: Server, tmp_path: Path):
 
 def test_compression_on_the_way_does_no_harm(server: Server, tmp_path: Path):
     server.manners = ["compressed"]
-    assert get(server, tmp_path) == BODY
-
-
-def test_a_busy_server_is_asked_again_after_longer_and_longer_waits(server: Server, tmp_path: Path, waits: list[float]):
-    server.manners = ["503", "503", "503", "well"]
-    assert get(server, tmp_path) == BODY
-    assert len(waits) == 3 and waits == sorted(waits) and waits[0] < waits[2]
-
-
-@pytest.mark.parametrize(("asked", "waited"), [("7", 7), ("9999", LONGEST_WAIT), ("soon", 2), ("date", 60)])
-def test_a_busy_server_is_given_the_time_it_asks_for(
-    server: Server, tmp_path: Path, waits: list[float], asked: str, waited: float
-):
-    tomorrow = format_datetime(datetime.now(timezone.utc) + timedelta(days=1), usegmt=True)
-    server.retry_after = tomorrow if asked == "date" else asked
-    server.manners = ["503", "well"]
-    assert get(server, tmp_path) == BODY
-    assert waits == [waited]
-
-
-def test_a_busy_server_is_given_up_with_one_error_and_advice(server: Server, tmp_path: Path):
-    server.manners = ["503"]
-    with pytest.raises(DownloadError) as caught:
-        get(server, tmp_path)
-    for told in ("text.tgz", server.url(), "the server answered 503", "Run again", "WMTFLOW_MIRROR"):
-        assert told in str(caught.value)
-    assert len(server.ranges) == TRIES
-
-
-@pytest.mark.parametrize("status", ["404", "403", "410"])
-def test_a_file_that_is_not_there_is_not_asked_for_again(server: Server, tmp_path: Path, status: str):
-    server.manners = [status]
-    with pytest.raises(DownloadError, match=f"the server answered {status}"):
-        get(server, tmp_path)
-    assert len(server.ranges) == 1
-    server.manners = ["well"]
-    assert get(server, tmp_path) == BODY
-
-
-def test_a_host_that_does_not_answer_is_a_download_error(server: Server, tmp_path: Path):
-    server.shutdown()
-    server.server_close()
-    with pytest.raises(DownloadError, match=r"text\.tgz could not be had"):
-        fetch([location(server.url())], tmp_path)
-
-
-def test_alternatives_are_tried_in_order(server: Server, tmp_path: Path):
-    first, second, third = (location(server.url(f"{name}.tgz")) for name in ("first", "second", "third"))
-    server.manners = ["404", "well"]
-    found, path = fetch([first, second, third], tmp_path)
-    assert found == second and path.read_bytes() == BODY
-    assert server.paths == ["/folder/first.tgz", "/folder/second.tgz"]
-
-
-def test_when_every_alternative_fails_all_reasons_are_told(server: Server, tmp_path: Path):
-    server.manners = ["404", "410"]
-    with pytest.raises(DownloadError) as caught:
-        fetch([location(server.url("a.tgz")), location(server.url("b.tgz"))], tmp_path)
-    assert "a.tgz: the server answered 404" in str(caught.value)
-    assert "b.tgz: the server answered 410" in str(caught.value)
-
-
-@pytest.mark.parametrize("name", ["deep/text.tgz", "another name"])
-def test_the_mirror_folder_goes_before_the_network(server: Server, tmp_path: Path, name: str):
-    mirrored = tmp_path / "mirror" / name
-    mirrored.parent.mkdir(parents=True)
-    mirrored.write_bytes(BODY)
-    (tmp_path / "mirror" / "of the same size").write_bytes(BODY[::-1])
-    found, path = fetch(
-        [location(server.url("other.tgz"), BODY + b"x"), location(server.url())], tmp_path / "new", tmp_path / "mirror"
-    )
-    assert found.name == "text.tgz" and path == mirrored and server.ranges == []
-
-
-def test_only_files_of_the_right_size_are_hashed(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    for i in range(9):
-        (tmp_path / str(i)).write_bytes(BODY[i:])
-    opened: list[str] = []
-    plain = Path.open
-    monkeypatch.setattr(Path, "open", lambda path, *mode: opened.append(path.name) or plain(path, *mode))
-    assert Fetcher(tmp_path / "new", tmp_path, print).find(location(server.url())) == tmp_path / "0"
-    assert opened == ["0"]
-
-
-@pytest.mark.parametrize(("name", "found"), [("text.tgz", True), ("wmt99.text.tgz", True), ("large", False)])
-def test_a_file_of_unknown_size_is_found_by_its_hash(
-    tmp_path: Path, name: str, found: bool, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(module, "SMALL", len(BODY) - (name != "wmt99.text.tgz"))
-    (tmp_path / name).write_bytes(BODY)
-    wanted = Location(url="http://127.0.0.1:9/text.tgz", md5=hashlib.md5(BODY).hexdigest())
-    assert Fetcher(tmp_path / "new", tmp_path, print).find(wanted) == (tmp_path / name if found else None)
-
-
-def test_a_wrong_file_in_the_mirror_is_passed_over_and_left_alone(server: Server, tmp_path: Path):
-    mirrored = tmp_path / "mirror" / "text.tgz"
-    mirrored.parent.mkdir()
-    mirrored.write_bytes(b"something else")
-    _, path = fetch([location(server.url())], tmp_path / "new", tmp_path / "mirror")
-    assert path.read_bytes() == BODY and mirrored.read_bytes() == b"something else"
-
-
-def test_files_of_one_name_and_different_content_are_kept_apart(server: Server, tmp_path: Path):
-    paths = {stored(tmp_path, location(server.url(), body)) for body in (BODY, BODY[::-1])}
-    assert len(paths) == 2 and all(path.name.endswith("-text.tgz") for path in paths)
-
-
-def test_a_redirect_is_followed(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    def redirect(handler: Handler) -> None:
-        if handler.path.endswith("text.tgz"):
-            handler.send_response(302)
-            handler.send_header("Location", server.url("elsewhere"))
-            handler.send_header("Content-Length", "0")
-            handler.end_headers()
-        else:
-            plain(handler)
-
-    plain = Handler.do_GET
-    monkeypatch.setattr(Handler, "do_GET", redirect)
     assert get(server, tmp_path) == BODY
 
 
