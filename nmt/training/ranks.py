@@ -69,18 +69,11 @@ class Horovod:
         self.fp16_compression = fp16_compression
 
     def sum(self, gradients: list[Tensor], figures: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
-        """Each tensor summed over all ranks; Horovod fuses them into few messages."""
-        if not self.fp16_compression:
-            summed = self.hvd.grouped_allreduce([*gradients, *figures], op=self.hvd.Sum)
-            return summed[: len(gradients)], summed[len(gradients) :]
-        # One group holds one type; figures are counts, which 16 bits would round.
-        figures = self.hvd.grouped_allreduce(figures, op=self.hvd.Sum)
-        if gradients:
-            fp16 = self.hvd.Compression.fp16
-            packed, contexts = zip(*map(fp16.compress, gradients), strict=True)
-            summed = self.hvd.grouped_allreduce(list(packed), op=self.hvd.Sum)
-            gradients = [fp16.decompress(tensor, context) for tensor, context in zip(summed, contexts, strict=True)]
-        return gradients, figures
+        """Each tensor summed over all ranks. Figures are counts, which 16 bits would round."""
+        # One by one, not as a group: what is ready travels while the rest is still being computed.
+        compression = self.hvd.Compression.fp16 if self.fp16_compression else self.hvd.Compression.none
+        summed = [self.hvd.allreduce(tensor, op=self.hvd.Sum, compression=compression) for tensor in gradients]
+        return summed, [self.hvd.allreduce(tensor, op=self.hvd.Sum) for tensor in figures]
 
     def broadcast(self, variables: list[Any]) -> None:
         """Give every rank the first one's values."""
