@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import math
 import os
 import re
 import shlex
@@ -27,6 +28,7 @@ FAMILY = "WMTFLOW_FAMILY"  # marks all processes that one command has started, w
 GRACE = 10  # seconds between asking and killing; horovodrun takes 5 to end its workers
 PREFIX = re.compile(r"^\[[\d,]+\]<std(out|err)>: ?")  # what horovodrun puts before a rank's line
 FAILURE = re.compile(r"^[\w.]*(Error|Exception)\b.*?: ")  # how Python, and our own ranks, name what went wrong
+ENDED = re.compile(r"^Process (\d+) exit with status code (\d+)")  # what horovodrun says of a rank
 PR_SET_PDEATHSIG = 1
 
 
@@ -40,7 +42,9 @@ def training_command(settings: TrainSettings, job: Path) -> list[str]:
         return [*mpirun(settings), *python]
     horovodrun = [sys.executable, str(Path(sys.executable).with_name("horovodrun")), "--gloo"]
     fusion = ["--fusion-threshold-mb", f"{settings.fusion_mb:g}", "--cycle-time-ms", f"{cycle_ms(settings):g}"]
-    return [*horovodrun, "-np", str(ranks), "-H", f"localhost:{ranks}", *fusion, *python]
+    # Gloo would give up after 30 seconds, with an error that names nobody; who hangs is told after stall_seconds.
+    patience = ["--gloo-timeout-seconds", str(math.ceil(settings.stall_seconds) + 60)]
+    return [*horovodrun, "-np", str(ranks), "-H", f"localhost:{ranks}", *fusion, *patience, *python]
 
 
 def cycle_ms(settings: TrainSettings) -> float:
@@ -101,7 +105,7 @@ def run(command: list[str], say: Callable[[str], None], trouble: Callable[[], st
                 say(text)
                 last.append(text)
                 # The first rank to fail says why; the others only say that it has gone.
-                failure = failure or (text if FAILURE.match(text) else None)
+                failure = failure or (text if FAILURE.match(text) else killed(text))
         status = process.wait()
     finally:
         if process.poll() is None:
@@ -115,6 +119,16 @@ def run(command: list[str], say: Callable[[str], None], trouble: Callable[[], st
         raise TrainingError(f"{wrong[0]}. All ranks were ended; run again to go on from the last checkpoint.")
     if status:
         raise TrainingError(f"training ended with status {status}: {failure or ' | '.join(last)}")
+
+
+def killed(line: str) -> str | None:
+    """Which rank a signal has ended, where horovodrun says so; SIGTERM is how it ends the others itself."""
+    found = ENDED.match(line)
+    number = int(found[2]) - 128 if found else 0
+    if not found or number <= 0 or number == signal.SIGTERM:
+        return None
+    memory = ", as the system does to the largest process when memory runs out" if number == signal.SIGKILL else ""
+    return f"rank {found[1]} was ended by {signal.Signals(number).name}{memory}"
 
 
 def watch(process: subprocess.Popen[str], token: str, trouble: Callable[[], str | None], wrong: list[str]) -> None:

@@ -41,6 +41,11 @@ def main() -> None:
     except WmtflowError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
         sys.exit(error.exit_status)
+    except tf.errors.UnknownError as error:
+        if "Horovod has been shut down" not in str(error):
+            raise
+        print(f"rank {ranks.rank} stops: another rank has gone", file=sys.stderr, flush=True)  # not why it went
+        sys.exit(1)
 
 
 def end_with_owner() -> None:
