@@ -79,7 +79,7 @@ def config_of(size: Size) -> Size:
             "save_checkpoints_steps": None,
             "average_last_checkpoints": 0,
         },
-        "infer": {"batch_size": 64, "batch_type": "examples", "length_bucket_width": 5},
+        "infer": {"batch_size": 32, "batch_type": "examples", "length_bucket_width": 5},  # what it comes with
     }
 
 

@@ -29,7 +29,7 @@ def speed(folder: Path, work: Path, ranks: int) -> float:
 def main() -> None:
     """Both in turn, several rounds."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     ratios = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,8 +38,10 @@ class Translator:
         self.tokenizer = Tokenizer(self.text.source, self.text.tokenize)
         self.detokenizer = Detokenizer(self.text.target, self.text.tokenize)
         gpu = ctranslate2.get_cuda_device_count() > 0
+        # Each core has batches of its own: cores that share one wait for each other at every product.
+        workers = 1 if gpu else settings.threads or os.cpu_count() or 1
         self.model = ctranslate2.Translator(
-            str(model), device="cuda" if gpu else "cpu", inter_threads=1, intra_threads=settings.threads
+            str(model), device="cuda" if gpu else "cpu", inter_threads=workers, intra_threads=1
         )
 
     def __call__(self, lines: list[str], advance: Callable[[int], None] = lambda _: None) -> list[Translation]:
