@@ -1,10 +1,11 @@
-"""Decoding speed: `wmtflow translate` beside OpenNMT-tf's own beam search, the same model size, beam 4.
+"""Decoding speed: `wmtflow translate` beside OpenNMT-tf's own beam search, with the same trained model, beam 4.
 
-    python bench/decode.py [--size tiny] [--rounds 3]
+    python bench/decode.py [RUN] [--rounds 3]
 
-Neither model is trained, so both are made to give exactly 25 pieces for each sentence: the same work. Each translates
-a short and a long file, and the difference counts, so that start-up does not. Ours tokenizes and detokenizes too. Both
-have the settings they come with, and all cores.
+RUN is a finished run, `demo` unless named. OpenNMT-tf gets its weights, so both translate the run's test set with the
+same model, and BLEU of each is shown. Both have the settings they come with, and all cores. Each translates few and
+many sentences (the test set, over and over), and the difference counts, so that start-up does not. Ours tokenizes and
+detokenizes too.
 """
 
 from __future__ import annotations
@@ -13,71 +14,93 @@ import argparse
 import itertools
 import json
 import os
+import shutil
 import tempfile
 import time
 from pathlib import Path
 from statistics import median
+from typing import Any
 
-from side import SIZES, corpus, job, other
+import numpy as np
+import sacrebleu
+from side import SIZES, Size, other, write_vocabulary
 
-from nmt.config import ScoreSettings
+from nmt import runs
+from nmt.config import data_folder
+from nmt.corpus.bpe import join, read_vocabulary
 from nmt.corpus.text import read_lines
-from nmt.decoding.export import export
+from nmt.decoding.export import shape_of
 from nmt.decoding.translate import Translator
+from nmt.store.store import Store
 
-FEW, MANY, LENGTH = 128, 1_152, 25
+FEW, MANY, BEAM = 200, 3_200, 4
 
 
-def ours(translator: Translator, folder: Path) -> dict[str, float]:
-    """Seconds for each file, from text to text."""
-    taken = {}
-    for name in ("few", "many"):
-        lines = list(read_lines(folder / f"{name}.text"))
-        began = time.monotonic()
-        outputs = translator(lines)
-        taken[name] = time.monotonic() - began
-        assert len(outputs) == len(lines)
-    return taken
+def prepare(run: runs.Result, folder: Path, translator: Translator) -> tuple[Size, list[str], list[str]]:
+    """Put model and sentences where OpenNMT-tf finds them; the model's size, MANY sentences and their references."""
+    model, store = Path(run.model), Store(data_folder() / "store")
+    test = store.find("download", run.stage_keys["download"])
+    assert test, "the run's test set is not in the store any more"
+    sides = (run.experiment.source, run.experiment.target)
+    paths = [store.file(test, f"test.{side}") for side in sides]
+    sources, references = (list(itertools.islice(itertools.cycle(read_lines(path)), MANY)) for path in paths)
+    shutil.copyfile(model.with_name("weights.npz"), folder / "weights.npz")
+    with np.load(folder / "weights.npz") as weights:
+        shape = shape_of(weights, run.experiment.train.heads)
+    write_vocabulary(folder, read_vocabulary(model / "vocabulary.tsv"))
+    pieces = [" ".join(translator.segmenter.line(translator.tokenizer(line))) for line in sources]
+    for name, count in (("few", FEW), ("many", MANY)):
+        (folder / name).write_text("".join(f"{line}\n" for line in pieces[:count]), encoding="utf-8")
+    sizes = {"layers": shape.layers, "width": shape.width, "heads": shape.heads, "feed_forward": shape.feed_forward}
+    return Size(**{**vars(SIZES["tiny"]), **sizes}), sources, references
+
+
+def ours(translator: Translator, sources: list[str]) -> tuple[float, list[str]]:
+    """Sentences per second, from text to text, and the translations."""
+    times = [time.monotonic()]
+    for count in (FEW, MANY):
+        outputs = translator(sources[:count])
+        times.append(time.monotonic())
+    few, many = (after - before for before, after in itertools.pairwise(times))
+    return (MANY - FEW) / (many - few), [output.text for output in outputs]
+
+
+def theirs(translator: Translator, folder: Path, size: Size, work: Path) -> tuple[float, list[str]]:
+    """The same of OpenNMT-tf, whose pieces are put together by our detokenizer, not timed."""
+    taken = other("infer", folder, size, work, os.cpu_count() or 1)
+    lines = [translator.detokenizer(join(line.split())) for line in read_lines(work / "many")]
+    return (MANY - FEW) / (taken["many"] - taken["few"]), lines
 
 
 def main() -> None:
     """Both in turn, several rounds."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--size", choices=SIZES, default="tiny")
+    parser.add_argument("run", nargs="?", default="demo")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    size, threads = SIZES[options.size], os.cpu_count() or 1
-    ratios = []
+    run = runs.read(options.run)
+    translator = Translator(Path(run.model), run.experiment.score.model_copy(update={"beam": BEAM}))
+    rounds: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="wmtflow-bench-") as place:
-        folder, model = corpus(Path(place, "corpus"), size), Path(place, "model")
-        settings = job(folder, size, Path(place, "work"))
-        from nmt.model.transformer import Transformer
-
-        weights = Transformer(settings.shape, 1).numpy()
-        export(weights, settings.shape, model, settings.codes, settings.vocabulary, settings.text)
-        translator = Translator(model, ScoreSettings(min_length=LENGTH, max_length=LENGTH))
-        for name, count in (("few", FEW), ("many", MANY)):
-            lines = list(itertools.islice(read_lines(folder / "raw/train.en"), count))
-            pieces = [" ".join(translator.segmenter.line(translator.tokenizer(line))) for line in lines]
-            for path, content in ((folder / f"{name}.text", lines), (folder / name, pieces)):
-                path.write_text("".join(f"{line}\n" for line in content), encoding="utf-8")
+        size, sources, references = prepare(run, Path(place), translator)
         for number in range(options.rounds):
-            speeds = []
-            for taken in (
-                ours(translator, folder),
-                other("infer", folder, size, Path(place, f"theirs-{number}"), threads),
+            found = {}
+            for name, (speed, lines) in (
+                ("ours", ours(translator, sources)),
+                ("theirs", theirs(translator, Path(place), size, Path(place, f"theirs-{number}"))),
             ):
-                speeds.append((MANY - FEW) / (taken["many"] - taken["few"]))
-            ratios.append(speeds[0] / speeds[1])
+                found |= {name: round(speed, 1), f"{name}_bleu": sacrebleu.corpus_bleu(lines, [references]).score}
+            rounds.append(found | {"ratio": found["ours"] / found["theirs"]})
             print(
-                f"round {number + 1}: ours {speeds[0]:,.1f} sentences/s, OpenNMT-tf {speeds[1]:,.1f}, "
-                f"{ratios[-1]:.1f} x",
+                f"round {number + 1}: ours {found['ours']:,.1f} sentences/s (BLEU {found['ours_bleu']:.2f}), "
+                f"OpenNMT-tf {found['theirs']:,.1f} (BLEU {found['theirs_bleu']:.2f}), {rounds[-1]['ratio']:.1f} x",
                 flush=True,
             )
-    print(f"{options.size}: {median(ratios):.1f} x OpenNMT-tf (median of {options.rounds})")
+    ratio = median(found["ratio"] for found in rounds)
+    print(f"{run.name}: {ratio:.1f} x OpenNMT-tf (median of {options.rounds})")
     if options.json:
-        options.json.write_text(json.dumps({"ratios": ratios, "median": median(ratios)}) + "\n", encoding="utf-8")
+        options.json.write_text(json.dumps({"rounds": rounds, "median": ratio}) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

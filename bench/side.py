@@ -68,9 +68,14 @@ def corpus(folder: Path, size: Size) -> Path:
         for side in ("source", "target"):
             lines = text_lines(load(ids, split), side, encoder.pieces)
             (folder / f"{split}.{side}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    theirs = ["<blank>", "<s>", "</s>", *encoder.pieces[4:]]
-    (folder / "vocabulary").write_text("".join(f"{piece}\n" for piece in theirs), encoding="utf-8")
+    write_vocabulary(folder, encoder.pieces)
     return folder
+
+
+def write_vocabulary(folder: Path, pieces: list[str]) -> None:
+    """Our pieces in OpenNMT-tf's order: it has the unknown one at the end, unwritten."""
+    theirs = ["<blank>", "<s>", "</s>", *pieces[4:]]
+    (folder / "vocabulary").write_text("".join(f"{piece}\n" for piece in theirs), encoding="utf-8")
 
 
 def job(folder: Path, size: Size, work: Path, **settings: Any) -> Job:

@@ -76,7 +76,7 @@ def export_average(job: Job) -> None:
     weights = checkpoints.average(chosen, list(job.shape.weights()))
     remove(job.export)
     export(weights, job.shape, job.export, job.codes, job.vocabulary, job.text)
-    np.savez(job.export.with_name("weights.npz"), allow_pickle=False, **weights)
+    np.savez(job.export.with_name("weights.npz"), **weights)
     say(f"model: the average of {', '.join(path.name for path in chosen)}")
 
 
