@@ -195,6 +195,9 @@ class TrainSettings(Settings):
     inner_dropout: float | None = Field(
         None, ge=0, lt=1, description="on attention weights and ReLU outputs; default: as dropout"
     )
+    word_dropout: float = Field(
+        0.0, ge=0, lt=1, description="share of the pieces read, of both languages, that are left blank; for small corpora"
+    )
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="probability spread over the whole vocabulary")
     steps: int = Field(50_000, ge=1, description="updates; asking for more later continues")
     batch: int = Field(

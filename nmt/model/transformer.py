@@ -86,6 +86,7 @@ class Transformer:
     def embed(self, ids: Tensor, dropout: Dropouts) -> Tensor:
         """Pieces as vectors, with their positions added."""
         vectors = tf.gather(self.weights["embedding"], ids) * self.shape.width**0.5  # [batch, length, width]
+        vectors = dropout.words(vectors)
         return dropout.outer(vectors + self.positions[: tf.shape(ids)[1]])
 
     def residual(self, x: Tensor, name: str, dropout: Dropouts, layer: Callable[[Tensor, str], Tensor]) -> Tensor:
@@ -119,10 +120,14 @@ def shift_right(target: Tensor) -> Tensor:
 
 
 class Dropouts(NamedTuple):
-    """Where values are dropped: `outer` on embeddings and residuals, `inner` on attention weights and ReLU outputs."""
+    """Where values are dropped: `outer` on embeddings and residuals, `inner` on attention weights and ReLU outputs.
+
+    `words` drops all of a piece's vector, or none of it.
+    """
 
     outer: Dropout
     inner: Dropout
+    words: Dropout
 
 
 def nothing_dropped(x: Tensor) -> Tensor:
@@ -130,27 +135,28 @@ def nothing_dropped(x: Tensor) -> Tensor:
     return x
 
 
-NO_DROPOUT = Dropouts(nothing_dropped, nothing_dropped)
+NO_DROPOUT = Dropouts(nothing_dropped, nothing_dropped, nothing_dropped)
 
 
-def seeded_dropout(outer: float, inner: float, seed: int, number: Tensor) -> Dropouts:
+def seeded_dropout(outer: float, inner: float, words: float, seed: int, number: Tensor) -> Dropouts:
     """Dropout whose masks follow from the seed, the place in the model, and `number` (of the update and part).
 
     No generator has a state of its own, so a resumed run draws the masks that the stopped one would have.
     """
     places = iter(range(1_000_000))
 
-    def at_rate(rate: float) -> Dropout:
+    def at_rate(rate: float, whole: bool = False) -> Dropout:
         dropped = round(rate * LEVELS)
 
         def dropout(x: Tensor) -> Tensor:
             key = tf.stack([tf.constant(seed * 1_000 + next(places), tf.int64), tf.cast(number, tf.int64)])
-            keep = tf.greater_equal(random_levels(tf.shape(x), key), tf.constant(dropped, tf.uint16))
+            drawn = tf.shape(x[..., :1] if whole else x)
+            keep = tf.greater_equal(random_levels(drawn, key), tf.constant(dropped, tf.uint16))
             return x * (tf.cast(keep, x.dtype) * (LEVELS / (LEVELS - dropped)))
 
         return dropout if dropped else nothing_dropped
 
-    return Dropouts(at_rate(outer), at_rate(inner))
+    return Dropouts(at_rate(outer), at_rate(inner), at_rate(words, whole=True))
 
 
 def random_levels(shape: Tensor, key: Tensor) -> Tensor:

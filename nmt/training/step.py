@@ -68,8 +68,8 @@ class Step:
         Dropout masks depend on the part of the update, not on the rank that does it.
         """
         number = self.number * (self.ranks.size * self.settings.accumulate) + tf.cast(part, tf.int64)
-        outer, inner = self.settings.dropout, self.settings.inner_dropout
-        dropout = seeded_dropout(outer, outer if inner is None else inner, self.seed, number)
+        outer, inner, words = self.settings.dropout, self.settings.inner_dropout, self.settings.word_dropout
+        dropout = seeded_dropout(outer, outer if inner is None else inner, words, self.seed, number)
         scale = self.scale.value if self.scale.used else 1.0
         with tf.GradientTape() as tape:
             loss, nll, pieces = self.model.losses(source, target, self.settings.label_smoothing, dropout, scale)

@@ -7,7 +7,17 @@ import tensorflow as tf
 from nmt.corpus.bpe import BEGIN, PAD, SPECIALS
 from nmt.model import layers
 from nmt.model.shape import POSITIONS, ModelShape, positions
-from nmt.model.transformer import BEGIN_ID, LEVELS, NO_DROPOUT, PAD_ID, Transformer, random_levels, seeded_dropout
+from nmt.model.transformer import (
+    BEGIN_ID,
+    LEVELS,
+    NO_DROPOUT,
+    PAD_ID,
+    Dropouts,
+    Transformer,
+    nothing_dropped,
+    random_levels,
+    seeded_dropout,
+)
 
 SHAPE = ModelShape(vocabulary=24, layers=2, width=16, heads=4, feed_forward=32)
 SOURCE = tf.constant([[5, 6, 7, 3, 0], [8, 9, 3, 0, 0]])
@@ -79,7 +89,7 @@ def test_dropout_follows_from_seed_and_number():
     x = tf.ones([64, 64])
 
     def draw(seed, number):
-        dropout = seeded_dropout(0.25, 0.5, seed, tf.constant(number))
+        dropout = seeded_dropout(0.25, 0.5, 0.0, seed, tf.constant(number))
         return dropout.outer(x).numpy(), dropout.inner(x).numpy()
 
     first, second = draw(1, 7)
@@ -90,7 +100,23 @@ def test_dropout_follows_from_seed_and_number():
     assert abs((first == 0).mean() - 0.25) < 0.03
     assert first.max() == pytest.approx(1 / 0.75)
     assert abs((second == 0).mean() - 0.5) < 0.03
-    assert seeded_dropout(0.0, 0.0, 1, tf.constant(1)).outer(x) is x
+    assert seeded_dropout(0.0, 0.0, 0.0, 1, tf.constant(1)).outer(x) is x
+
+
+def test_word_dropout_takes_whole_pieces_from_both_languages(model):
+    x = tf.random.stateless_normal([40, 50, 16], [1, 1])
+    dropout = seeded_dropout(0.0, 0.0, 0.1, 1, tf.constant(7))
+    dropped = dropout.words(x).numpy()
+    gone = (dropped == 0).all(axis=-1)
+    assert abs(gone.mean() - 0.1) < 0.02
+    np.testing.assert_allclose(dropped[~gone], x.numpy()[~gone] / 0.9, rtol=1e-4)
+    blank = Dropouts(nothing_dropped, nothing_dropped, tf.zeros_like)
+    # With every piece blank, a model knows only where they stand: other words, same states.
+    other_source, other_target = (tf.where(ids > 3, ids + 1, ids) for ids in (SOURCE, TARGET))
+    memory, bias = model.encode(SOURCE, blank)
+    np.testing.assert_array_equal(memory, model.encode(other_source, blank)[0])
+    states = [model.decode(target, memory, bias, blank) for target in (TARGET, other_target)]
+    np.testing.assert_array_equal(*states)
 
 
 def test_dropout_is_the_plain_formula_on_its_random_numbers():
@@ -99,7 +125,7 @@ def test_dropout_is_the_plain_formula_on_its_random_numbers():
     levels = random_levels(tf.constant([3, 5, 7]), tf.constant([1_000, 7], tf.int64)).numpy()
     kept = levels >= round(0.3 * LEVELS)
     with tf.GradientTape() as tape:
-        dropped = seeded_dropout(0.3, 0.0, 1, tf.constant(7)).outer(x)
+        dropped = seeded_dropout(0.3, 0.0, 0.0, 1, tf.constant(7)).outer(x)
         total = tf.reduce_sum(tf.sin(dropped))
     np.testing.assert_allclose(dropped, np.where(kept, x.numpy() / 0.7, 0), rtol=1e-4)
     np.testing.assert_allclose(
