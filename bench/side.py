@@ -106,7 +106,7 @@ def trained(settings: Job, warm: int) -> tuple[list[dict[str, Any]], float]:
     """Train as the pipeline does; the records of the updates after the first `warm`, and the seconds they took."""
     path = settings.work / "job.json"
     path.write_text(settings.model_dump_json(), encoding="utf-8")
-    run(training_command(settings.train, path), lambda _: None)
+    run(training_command(settings, path), lambda _: None)
     rows = [row for row in read(settings.work / "metrics.jsonl") if row["kind"] == "train"]
     return rows[warm:], rows[-1]["time"] - rows[warm - 1]["time"]
 

@@ -196,7 +196,7 @@ class TrainSettings(Settings):
         None, ge=0, lt=1, description="on attention weights and ReLU outputs; default: as dropout"
     )
     word_dropout: float = Field(
-        0.0, ge=0, lt=1, description="share of the pieces read, of both languages, that are left blank; for small corpora"
+        0.0, ge=0, lt=1, description="share of the pieces read, in both languages, that are left blank"
     )
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="probability spread over the whole vocabulary")
     steps: int = Field(50_000, ge=1, description="updates; asking for more later continues")

@@ -53,7 +53,7 @@ def train(
     path.write_text(job.model_dump_json(indent=1) + "\n", encoding="utf-8")
     watched = Watch(work / "pulse", experiment.train.ranks, experiment.train.stall_seconds)
     with progress("train", experiment.train.steps, "steps") as advance:
-        run(training_command(experiment.train, path), say, Progress(watched, advance))
+        run(training_command(job, path), say, Progress(watched, advance))
     last = checkpoints.listed(work / "checkpoints")[-1]
     link_tree(last, out / "checkpoint")
     link_tree(work / "tensorboard", out / "tensorboard")

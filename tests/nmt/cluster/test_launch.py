@@ -9,13 +9,15 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from nmt.cluster import launch
-from nmt.cluster.launch import OWNER, owner_is_gone, run, training_command
+from nmt.cluster.launch import OWNER, cycle_ms, owner_is_gone, run, training_command
 from nmt.config import ROOT, TrainSettings
 from nmt.errors import TrainingError
+from nmt.training.job import Job
 
 CHILD_WITH_GRANDCHILD = """
 import os, subprocess, sys, time
@@ -194,28 +196,45 @@ def test_a_rank_knows_when_its_owner_has_gone(monkeypatch: pytest.MonkeyPatch):
 ALONE = [sys.executable, "-m", "nmt.training", "job.json"]
 
 
+def job(**settings: Any) -> Job:
+    """What decides a command: settings, and the size of the model."""
+    return Job.model_construct(train=TrainSettings(**settings), vocabulary_size=10_000)
+
+
 def test_one_rank_needs_no_horovod():
-    assert training_command(TrainSettings(ranks=1), Path("job.json")) == ALONE
+    assert training_command(job(ranks=1), Path("job.json")) == ALONE
 
 
 def test_several_ranks_are_started_by_horovodrun():
-    command = training_command(TrainSettings(ranks=3, fusion_mb=32, cycle_ms=2.5), Path("job.json"))
+    command = training_command(job(ranks=3, fusion_mb=32, cycle_ms=2.5), Path("job.json"))
     assert "horovodrun" in command[1] and command[-4:] == ALONE
     assert command[command.index("-np") + 1] == "3" and "localhost:3" in command
     assert command[command.index("--fusion-threshold-mb") + 1] == "32"
     assert command[command.index("--cycle-time-ms") + 1] == "2.5"
-    default = training_command(TrainSettings(ranks=3), Path("job.json"))
-    assert default[default.index("--cycle-time-ms") + 1] in ("1", "20")  # with a GPU, without
+
+
+def test_on_a_cpu_horovod_wakes_as_often_as_suits_the_length_of_an_update(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setattr(launch, "GPU", tmp_path / "none")
+    tiny = {"ranks": 2, "threads": 1, "layers": 4, "width": 128, "heads": 4, "feed_forward": 256}
+    cycles = {tokens: cycle_ms(job(**tiny, batch=tokens, batch_unit="tokens")) for tokens in (64, 1_024, 4_096, 10**6)}
+    assert cycles[64] == 5 and cycles[10**6] == 100  # neither all the time nor hardly ever
+    assert 8 <= cycles[1_024] <= 15 and 30 <= cycles[4_096] <= 50  # where each was measured to be best
+    assert cycle_ms(job(**tiny, batch=1_024, batch_unit="tokens", accumulate=4)) == cycles[4_096]
+    assert cycle_ms(job(**tiny, batch=128)) > cycle_ms(job(**tiny, batch=128, batch_unit="tokens"))
+    monkeypatch.setattr(launch, "GPU", tmp_path)
+    assert cycle_ms(job(**tiny)) == 1
 
 
 def test_or_by_mpirun(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    settings = TrainSettings(ranks=3, launcher="mpi", fusion_mb=32, cycle_ms=2.5)
+    started = job(ranks=3, launcher="mpi", fusion_mb=32, cycle_ms=2.5)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(TrainingError, match=r"no mpirun. Install Open MPI .* or set train.launcher to gloo"):
-        training_command(settings, Path("job.json"))
+        training_command(started, Path("job.json"))
     (tmp_path / "mpirun").write_text("#!/bin/sh\n")
     (tmp_path / "mpirun").chmod(0o755)
-    command = training_command(settings, Path("job.json"))
+    command = training_command(started, Path("job.json"))
     assert command[0] == str(tmp_path / "mpirun") and command[-4:] == ALONE
     assert command[command.index("-np") + 1] == "3"
     assert "HOROVOD_FUSION_THRESHOLD=33554432" in command and "HOROVOD_CYCLE_TIME=2.5" in command

@@ -26,7 +26,7 @@ def train(job, watch=None, **changes):
     path.write_text(job.model_dump_json())
     said = []
     watch = watch or Watch(job.work / "pulse", job.train.ranks, job.train.stall_seconds)
-    run(training_command(job.train, path), said.append, watch.look)
+    run(training_command(job, path), said.append, watch.look)
     return said
 
 
