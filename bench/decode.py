@@ -3,9 +3,9 @@
     python bench/decode.py [RUN] [--rounds 3]
 
 RUN is a finished run, `demo` unless named. OpenNMT-tf gets its weights, so both translate the run's test set with the
-same model, and BLEU of each is shown. Both have the settings they come with, and all cores. Each translates few and
-many sentences (the test set, over and over), and the difference counts, so that start-up does not. Ours tokenizes and
-detokenizes too.
+same model, and BLEU of each is shown. Both have the batches they come with, the run's length penalty, and all cores.
+Each translates few and many sentences (the test set, over and over), and the difference counts, so that start-up does
+not. Ours is the command itself, which tokenizes and detokenizes too.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import itertools
 import json
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -33,11 +35,11 @@ from nmt.decoding.export import shape_of
 from nmt.decoding.translate import Translator
 from nmt.store.store import Store
 
-FEW, MANY, BEAM = 200, 3_200, 4
+FEW, MANY, BEAM = 200, 6_400, 4
 
 
-def prepare(run: runs.Result, folder: Path, translator: Translator) -> tuple[Size, list[str], list[str]]:
-    """Put model and sentences where OpenNMT-tf finds them; the model's size, MANY sentences and their references."""
+def prepare(run: runs.Result, folder: Path, translator: Translator) -> tuple[Size, list[str]]:
+    """Put model and sentences where both find them; the model's size, and the references of MANY sentences."""
     model, store = Path(run.model), Store(data_folder() / "store")
     test = store.find("download", run.stage_keys["download"])
     assert test, "the run's test set is not in the store any more"
@@ -50,24 +52,28 @@ def prepare(run: runs.Result, folder: Path, translator: Translator) -> tuple[Siz
     write_vocabulary(folder, read_vocabulary(model / "vocabulary.tsv"))
     pieces = [" ".join(translator.segmenter.line(translator.tokenizer(line))) for line in sources]
     for name, count in (("few", FEW), ("many", MANY)):
-        (folder / name).write_text("".join(f"{line}\n" for line in pieces[:count]), encoding="utf-8")
+        for path, lines in ((folder / name, pieces), (folder / f"{name}.text", sources)):
+            path.write_text("".join(f"{line}\n" for line in lines[:count]), encoding="utf-8")
     sizes = {"layers": shape.layers, "width": shape.width, "heads": shape.heads, "feed_forward": shape.feed_forward}
-    return Size(**{**vars(SIZES["tiny"]), **sizes}), sources, references
+    return Size(**{**vars(SIZES["tiny"]), **sizes}), references
 
 
-def ours(translator: Translator, sources: list[str]) -> tuple[float, list[str]]:
+def ours(run: runs.Result, folder: Path) -> tuple[float, list[str]]:
     """Sentences per second, from text to text, and the translations."""
+    command = [str(Path(sys.executable).with_name("wmtflow")), "translate", run.name, "--beam", str(BEAM)]
     times = [time.monotonic()]
-    for count in (FEW, MANY):
-        outputs = translator(sources[:count])
+    for name in ("few", "many"):
+        with (folder / f"{name}.text").open("rb") as sources, (folder / f"{name}.ours").open("wb") as outputs:
+            subprocess.run(command, check=True, stdin=sources, stdout=outputs)
         times.append(time.monotonic())
     few, many = (after - before for before, after in itertools.pairwise(times))
-    return (MANY - FEW) / (many - few), [output.text for output in outputs]
+    return (MANY - FEW) / (many - few), list(read_lines(folder / "many.ours"))
 
 
 def theirs(translator: Translator, folder: Path, size: Size, work: Path) -> tuple[float, list[str]]:
     """The same of OpenNMT-tf, whose pieces are put together by our detokenizer, not timed."""
-    taken = other("infer", folder, size, work, os.cpu_count() or 1)
+    penalty = translator.settings.length_penalty
+    taken = other("infer", folder, size, work, os.cpu_count() or 1, beam_width=BEAM, length_penalty=penalty)
     lines = [translator.detokenizer(join(line.split())) for line in read_lines(work / "many")]
     return (MANY - FEW) / (taken["many"] - taken["few"]), lines
 
@@ -80,14 +86,14 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     run = runs.read(options.run)
-    translator = Translator(Path(run.model), run.experiment.score.model_copy(update={"beam": BEAM}))
+    translator = Translator(Path(run.model), run.experiment.score)
     rounds: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="wmtflow-bench-") as place:
-        size, sources, references = prepare(run, Path(place), translator)
+        size, references = prepare(run, Path(place), translator)
         for number in range(options.rounds):
             found = {}
             for name, (speed, lines) in (
-                ("ours", ours(translator, sources)),
+                ("ours", ours(run, Path(place))),
                 ("theirs", theirs(translator, Path(place), size, Path(place, f"theirs-{number}"))),
             ):
                 found |= {name: round(speed, 1), f"{name}_bleu": sacrebleu.corpus_bleu(lines, [references]).score}

@@ -65,8 +65,7 @@ def config_of(size: Size) -> Size:
             "decay_type": "NoamDecay",
             "decay_params": {"model_dim": size["width"], "warmup_steps": 8000},
             "label_smoothing": 0.1,
-            "beam_width": 4,
-            "length_penalty": 0.6,
+            **size["params"],
         },
         "train": {
             "batch_type": "tokens",

@@ -1,6 +1,6 @@
 """How training scales over Horovod ranks: one rank with one thread against two with one thread each.
 
-    python bench/scaling.py [--rounds 3]
+    python bench/scaling.py [--rounds 5]
 
 Real trainings, started as the pipeline starts them: all target pieces after the first updates, in which TensorFlow
 compiles, by the time they took.

@@ -123,9 +123,16 @@ def other_python() -> Path:
     return python
 
 
-def other(what: str, folder: Path, size: Size, work: Path, threads: int) -> dict[str, Any]:
+def other(what: str, folder: Path, size: Size, work: Path, threads: int, **params: Any) -> dict[str, Any]:
     """Run OpenNMT-tf in its own environment; its figures."""
-    request = {"what": what, "folder": str(folder), "work": str(work), "threads": threads, **asdict(size)}
+    request = {
+        "what": what,
+        "folder": str(folder),
+        "work": str(work),
+        "threads": threads,
+        "params": params,
+        **asdict(size),
+    }
     command = [str(other_python()), str(HERE / "opennmt_side.py"), json.dumps(request)]
     env = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
     done = subprocess.run(command, capture_output=True, text=True, env=env)

@@ -207,7 +207,7 @@ class TrainSettings(Settings):
         1, ge=1, le=1024, description="batches a rank adds up for one update: 4 on one GPU train like 1 on four"
     )
     batch_unit: Literal["pairs", "tokens"] = Field("pairs", description="tokens: padded pieces of the longer side")
-    max_length: int = Field(56, ge=2, description="training pairs with more pieces on a side are not used")
+    max_length: int = Field(56, ge=2, le=1_023, description="training pairs with more pieces on a side are not used")
     learning_rate: float = Field(
         2.0, gt=0, description="factor in rate = f * width^-0.5 * min((s+1) * w^-1.5, (s+1)^-0.5)"
     )
@@ -231,12 +231,17 @@ class TrainSettings(Settings):
     eval_every: int = Field(4_001, ge=1, description="steps between evaluations on the dev set")
     checkpoint_every: int = Field(1_000, ge=1, description="steps between checkpoints")
     checkpoint_minutes: float = speed(10.0, "a checkpoint at least this often", gt=0)
-    keep: int = Field(5, ge=1, description="newest checkpoints kept")
+    keep: int = Field(5, ge=1, description="newest checkpoints kept, and always two")
     keep_best: int = Field(1, ge=0, description="checkpoints with the best dev BLEU kept beside them")
     average: int = Field(5, ge=1, description="checkpoints whose weights are averaged for the finished model")
     average_of: Literal["last", "best"] = Field("last", description="average the newest, or the best by dev BLEU")
     patience: int = Field(0, ge=0, description="stop after this many evaluations without a better dev BLEU; 0: never")
     log_every: int = speed(100, "steps between lines of progress", ge=1)
+
+    @property
+    def pieces_per_update(self) -> int:
+        """Target pieces of one rank in one update, roughly: a pair is taken for one of 28."""
+        return self.batch * self.accumulate * (1 if self.batch_unit == "tokens" else 28)
 
     @model_validator(mode="after")
     def _sizes_agree(self) -> TrainSettings:

@@ -32,7 +32,6 @@ ENDED = re.compile(r"^Process (\d+) exit with status code (\d+)")  # what horovo
 PR_SET_PDEATHSIG = 1
 GPU = Path("/dev/nvidia0")  # there where NVIDIA's driver is
 CORE_RATE = 6e10  # operations per second of a core in training, roughly: it decides only how often Horovod wakes
-PIECES = 28  # of a sentence, likewise
 
 
 def training_command(job: Job, path: Path) -> list[str]:
@@ -59,9 +58,8 @@ def cycle_ms(job: Job) -> float:
     settings = job.train
     if settings.cycle_ms or GPU.exists():
         return settings.cycle_ms or 1.0
-    pieces = settings.batch * settings.accumulate * (1 if settings.batch_unit == "tokens" else PIECES)
     threads = settings.threads or max((os.cpu_count() or 1) // settings.ranks, 1)
-    update = 6 * job.shape.parameters * pieces / (threads * CORE_RATE)  # seconds
+    update = 6 * job.shape.parameters * settings.pieces_per_update / (threads * CORE_RATE)  # seconds
     return min(max(round(update * 1_000 / 25), 5), 100)
 
 

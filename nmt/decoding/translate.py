@@ -27,9 +27,9 @@ class Translation:
 
 
 class Translator:
-    """A loaded model with its tokenizers."""
+    """A loaded model with its tokenizers; on GPU number `device` where there are GPUs."""
 
-    def __init__(self, model: Path, settings: ScoreSettings) -> None:
+    def __init__(self, model: Path, settings: ScoreSettings, device: int = 0) -> None:
         if not (model / "model.bin").is_file():
             raise RunError(f"{model} holds no model. Finish the run first: wmtflow run CONFIG")
         self.settings = settings
@@ -37,11 +37,15 @@ class Translator:
         self.segmenter = Segmenter(model / "codes", read_vocabulary(model / "vocabulary.tsv"))
         self.tokenizer = Tokenizer(self.text.source, self.text.tokenize)
         self.detokenizer = Detokenizer(self.text.target, self.text.tokenize)
-        gpu = ctranslate2.get_cuda_device_count() > 0
+        gpus = ctranslate2.get_cuda_device_count()
         # Each core has batches of its own: cores that share one wait for each other at every product.
-        workers = 1 if gpu else settings.threads or os.cpu_count() or 1
+        workers = 1 if gpus else settings.threads or os.cpu_count() or 1
         self.model = ctranslate2.Translator(
-            str(model), device="cuda" if gpu else "cpu", inter_threads=workers, intra_threads=1
+            str(model),
+            device="cuda" if gpus else "cpu",
+            device_index=device % gpus if gpus else 0,
+            inter_threads=workers,
+            intra_threads=1,
         )
 
     def __call__(self, lines: list[str], advance: Callable[[int], None] = lambda _: None) -> list[Translation]:

@@ -1,7 +1,7 @@
 """Label-smoothed cross entropy with its own gradient.
 
-Loss and gradient are computed together, some hundred tokens at a time: the logits of one block stay in the
-processor's cache, no logits-sized tensor outlives its block, and no one-hot is ever built. With
+Loss and gradient are computed together, some tokens at a time: no logits-sized tensor outlives its block, and no
+one-hot is ever built. With
 uniform smoothing e over V pieces, the target distribution is q = e/V + (1 - e) * [y], so
 
     loss        = logsumexp(z) - (1 - e) * z_y - e/V * sum(z)

@@ -24,6 +24,7 @@ from nmt.store.store import remove
 from nmt.training import checkpoints
 from nmt.training.job import Job
 from nmt.training.loop import Trainer, say
+from nmt.training.pulse import EXPORTING
 from nmt.training.ranks import Alone, Horovod, Ranks
 
 
@@ -34,17 +35,21 @@ def main() -> None:
     try:
         ranks: Ranks = Horovod(job.train.ranks, job.train.fp16_compression) if job.train.ranks > 1 else Alone()
         threads = use_devices(job, ranks)
-        with Sampler(job.work / "monitor.jsonl") if ranks.rank == 0 else nullcontext():
-            Trainer(job, ranks, threads).run()
-        if ranks.rank == 0:
-            export_average(job)
+        trainer = Trainer(job, ranks, threads)
+        with trainer.pulse:
+            with Sampler(job.work / "monitor.jsonl") if ranks.rank == 0 else nullcontext():
+                trainer.run()
+            if ranks.rank == 0:
+                trainer.pulse.at(trainer.state.step, EXPORTING)
+                export_average(job)
     except WmtflowError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
         sys.exit(error.exit_status)
-    except tf.errors.UnknownError as error:
-        if "Horovod has been shut down" not in str(error):
+    except tf.errors.UnknownError as error:  # what Horovod raises when a connection ends
+        if job.train.ranks == 1:
             raise
-        print(f"rank {ranks.rank} stops: another rank has gone", file=sys.stderr, flush=True)  # not why it went
+        seen = error.message.partition("\n")[0]  # not why the other went, which it says itself
+        print(f"rank {ranks.rank} stops: another rank has gone ({seen})", file=sys.stderr, flush=True)
         sys.exit(1)
 
 
@@ -60,7 +65,7 @@ def use_devices(job: Job, ranks: Ranks) -> int:
     tf.config.optimizer.set_jit("autoclustering" if job.train.xla else False)
     gpus = tf.config.list_physical_devices("GPU")
     if gpus:
-        mine = gpus[getattr(ranks, "local_rank", 0) % len(gpus)]
+        mine = gpus[ranks.local_rank % len(gpus)]
         tf.config.set_visible_devices([mine], "GPU")
         tf.config.experimental.set_memory_growth(mine, True)
     threads = job.train.threads or max((os.cpu_count() or 1) // ranks.size, 1)
@@ -71,8 +76,7 @@ def use_devices(job: Job, ranks: Ranks) -> int:
 
 def export_average(job: Job) -> None:
     """The mean of the newest or best checkpoints as the finished model, and its weights for other exports."""
-    folder, count = job.work / "checkpoints", job.train.average
-    chosen = checkpoints.last(folder, count) if job.train.average_of == "last" else checkpoints.best(folder, count)
+    chosen = checkpoints.to_average(job.work / "checkpoints", job.train)
     weights = checkpoints.average(chosen, list(job.shape.weights()))
     remove(job.export)
     export(weights, job.shape, job.export, job.codes, job.vocabulary, job.text)

@@ -53,9 +53,9 @@ class Update:
 
     @property
     def padding(self) -> float:
-        """The share of the target positions that hold no piece."""
-        positions = sum(batch.target.size for batch in self.batches)
-        return 1 - sum(int(np.count_nonzero(batch.target)) for batch in self.batches) / positions
+        """The share of the positions, of both languages, that hold no piece."""
+        sides = [side for batch in self.batches for side in (batch.source, batch.target)]
+        return 1 - sum(int(np.count_nonzero(side)) for side in sides) / sum(side.size for side in sides)
 
 
 class Batches:

@@ -11,6 +11,7 @@ passed over on loading, and the one before it is used.
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
+from nmt.config import TrainSettings
+from nmt.errors import TrainingError
 from nmt.store.manifest import FileRecord, record
 from nmt.store.store import remove, replace
 from nmt.training.interval import Opened
@@ -44,22 +47,38 @@ class State(BaseModel):
 
 
 def save(folder: Path, state: State, write: Callable[[str], Any], keep: int, keep_best: int = 0) -> Path:
-    """Write a checkpoint by `write(prefix)` and `state`, then drop all but the newest and the best."""
+    """Write a checkpoint by `write(prefix)` and `state`, then drop all but the newest and the best.
+
+    The one before the newest always stays: should the machine fail now, the newest may not be whole.
+    """
     final = folder / f"step-{state.step:08d}"
     temporary = folder / f".{final.name}.partial"
-    remove(temporary)
+    for left_behind in folder.glob(".step-*"):  # by a kill while saving
+        remove(left_behind)
     temporary.mkdir(parents=True)
     write(str(temporary / "weights"))
     files = {path.name: record(path) for path in sorted(temporary.iterdir()) if path.name != "checkpoint"}
     (temporary / "checkpoint").unlink(missing_ok=True)
-    with (temporary / STATE).open("w", encoding="utf-8") as file:
-        file.write(state.model_copy(update={"files": files}).model_dump_json(indent=1) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
+    # Not pydantic's JSON: it writes an overflowed norm as null, which cannot be read back.
+    text = json.dumps(state.model_copy(update={"files": files}).model_dump(), indent=1)
+    (temporary / STATE).write_text(f"{text}\n", encoding="utf-8")
+    for path in (*temporary.iterdir(), temporary):
+        sync(path)
     replace(temporary, final)
-    for old in set(listed(folder)) - set(last(folder, keep)) - set(best(folder, keep_best)):
+    sync(folder)
+    kept = {*last(folder, keep), *best(folder, keep_best), *listed(folder)[-2:]}
+    for old in set(listed(folder)) - kept:
         remove(old)
     return final
+
+
+def sync(path: Path) -> None:
+    """Have the system put a file or folder on the disk, lest a power cut leave its name without its content."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def listed(folder: Path) -> list[Path]:
@@ -82,6 +101,26 @@ def best(folder: Path, count: int) -> list[Path]:
         if (state := read_state(path)) and state.bleu is not None
     ]
     return [path for *_, path in sorted(scored, reverse=True)[:count]]
+
+
+def to_average(folder: Path, settings: TrainSettings) -> list[Path]:
+    """The checkpoints that the finished model is the mean of; an error if one that must be there is not, or not whole.
+
+    A training that is over early has fewer than `average`; one that was made with a smaller `keep` has lost some.
+    """
+    of_last = settings.average_of == "last"
+    chosen = (last if of_last else best)(folder, settings.average)
+    states = [(path, read_state(path)) for path in chosen]
+    damaged = [path.name for path, state in states if state is None or damage(path, state)]
+    done = int(listed(folder)[-1].name.removeprefix("step-"))
+    made = math.ceil(done / (settings.checkpoint_every if of_last else settings.eval_every))
+    if damaged or len(chosen) < min(settings.average, made):
+        trouble = f"{', '.join(damaged)} damaged" if damaged else f"only {len(chosen)} kept while training"
+        raise TrainingError(
+            f"train.average: {settings.average} checkpoints ({settings.average_of}) cannot be averaged: {trouble}. "
+            "Ask for more train.steps, or for a smaller train.average."
+        )
+    return chosen
 
 
 def newest(folder: Path, say: Callable[[str], None], at_most: int | None = None) -> tuple[Path, State] | None:

@@ -46,7 +46,7 @@ def dev_score(
     with tempfile.TemporaryDirectory(dir=job.work, prefix=f".eval-{ranks.rank}-") as folder:
         model = Path(folder, "model")
         export(weights, job.shape, model, job.codes, job.vocabulary, job.text)
-        translator = Translator(model, job.decode.model_copy(update={"threads": threads}))
+        translator = Translator(model, job.decode.model_copy(update={"threads": threads}), ranks.local_rank)
         mine = translator([source for source, _ in pairs[ranks.rank :: ranks.size]], advance)
     outputs: list[Translation | None] = [None] * len(pairs)
     for rank, share in enumerate(ranks.gather(mine)):

@@ -42,7 +42,7 @@ class Interval:
         )
 
     def begin(self) -> None:
-        """An update starts."""
+        """An update starts: waiting for its batch is part of it."""
         self.began = time.monotonic()
 
     def end(self, figures: Any, update: Update) -> None:

@@ -13,6 +13,7 @@ import tensorflow as tf
 from nmt.corpus import encode
 from nmt.errors import TrainingError
 from nmt.model.schedule import learning_rate
+from nmt.model.shape import POSITIONS
 from nmt.training import checkpoints
 from nmt.training.batches import Batches, Position, Update, ahead
 from nmt.training.checkpoints import State
@@ -44,7 +45,6 @@ class Trainer:
     def run(self) -> None:
         """Train up to the wanted step, from the newest checkpoint if there is one."""
         with ExitStack() as stack:
-            stack.enter_context(self.pulse)
             self.resume()
             metrics = Metrics(self.job.work, self.state.step) if self.ranks.rank == 0 else None
             if metrics:
@@ -58,12 +58,12 @@ class Trainer:
         interval = Interval(self.state.opened)
         while not self.finished():
             self.pulse.at(self.state.step, READING)
+            interval.begin()
             update = next(stream)
             rate = learning_rate(
                 self.state.step, self.settings.learning_rate, self.settings.width, self.settings.warmup
             )
             self.pulse.at(self.state.step, UPDATING)
-            interval.begin()
             interval.end(self.step(update, rate), update)
             done = self.state.step + 1
             self.state = self.state.model_copy(
@@ -102,8 +102,8 @@ class Trainer:
         return self.state.step % every == 0 or self.state.step == self.settings.steps
 
     def clock_is_due(self) -> bool:
-        """Whether the last checkpoint is too long ago."""
-        return (time.monotonic() - self.checkpointed) / 60 >= self.settings.checkpoint_minutes
+        """Whether the last checkpoint is too long ago; asked of the rank that writes them."""
+        return self.ranks.rank == 0 and (time.monotonic() - self.checkpointed) / 60 >= self.settings.checkpoint_minutes
 
     def resume(self) -> None:
         """Take up the newest whole checkpoint; the first rank reads it, the others are told."""
@@ -175,7 +175,7 @@ class Trainer:
 
     def dev_loss(self) -> tuple[float, float, float]:
         """Loss, negative log-likelihood and number of pieces, summed over the dev set."""
-        every_pair = self.settings.model_copy(update={"max_length": 10**6, "accumulate": 1})
+        every_pair = self.settings.model_copy(update={"max_length": POSITIONS - 1, "accumulate": 1})
         dev = Batches(encode.load(self.job.data, "dev"), every_pair, 0, self.ranks.rank, self.ranks.size)
         total = tf.zeros([3])
         for group in dev.plan(0):
@@ -207,9 +207,10 @@ class Trainer:
             record.write_text(json.dumps({"step": step, "lines": lines}) + "\n", encoding="utf-8")
         saved = checkpoints.listed(self.job.work / "checkpoints")
         raise TrainingError(
-            f"the loss is not a finite number at step {step:,}, on {len(lines):,} pairs: lines "
+            f"the loss or its gradient is not a finite number at step {step:,}, on {len(lines):,} pairs: lines "
             f"{', '.join(map(str, lines[:SHOWN]))}{' …' if len(lines) > SHOWN else ''} of the clean training text "
             f"(all in {record}). Lower train.learning_rate or raise train.warmup. "
+            + ("Or send gradients whole: train.fp16_compression=false. " if self.settings.fp16_compression else "")
             + (f"The last good checkpoint is {saved[-1].name}." if saved else "No checkpoint was written yet.")
         )
 

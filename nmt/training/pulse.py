@@ -8,6 +8,7 @@ when all stand still, it can be told which one the others are waiting for.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import threading
@@ -20,11 +21,12 @@ from pydantic import BaseModel, ValidationError
 
 from nmt import atomic
 
-READING, UPDATING, EVALUATING, SAVING, STARTING = (
+READING, UPDATING, EVALUATING, SAVING, EXPORTING, STARTING = (
     "waiting for a batch",
     "in its update",
     "evaluating",
     "writing a checkpoint",
+    "writing the finished model",
     "starting",
 )
 INTERVAL = 1.0  # seconds between beats
@@ -66,13 +68,13 @@ class Pulse:
         self.sign = self.sign.model_copy(update={"step": step, "doing": doing, "moves": self.sign.moves + 1})
 
     def beat(self) -> None:
-        """Write the sign, again and again."""
-        beats = 0
-        while True:
+        """Write the sign, again and again, and once more at the end."""
+        beats, ending = 0, False
+        while not ending:
+            ending = beats > 0 and self.stop.wait(INTERVAL)
             beats += 1
-            atomic.write_text(self.path, self.sign.model_copy(update={"beats": beats}).model_dump_json())
-            if self.stop.wait(INTERVAL):
-                return
+            with contextlib.suppress(OSError):  # a disk that is full for a moment must not silence a rank for good
+                atomic.write_text(self.path, self.sign.model_copy(update={"beats": beats}).model_dump_json())
 
 
 @dataclass

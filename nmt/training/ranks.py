@@ -15,6 +15,7 @@ class Ranks(Protocol):
 
     rank: int
     size: int
+    local_rank: int  # among those on the same machine
 
     def sum(self, gradients: list[Tensor], figures: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         """Each tensor summed over all ranks; figures always to the last bit, gradients perhaps in 16 bits."""
@@ -34,6 +35,7 @@ class Alone:
 
     rank = 0
     size = 1
+    local_rank = 0
 
     def sum(self, gradients: list[Tensor], figures: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         """The tensors themselves."""

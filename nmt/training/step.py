@@ -103,7 +103,7 @@ class Step:
 
     def wire_factor(self) -> float:
         """Where gradients travel as 16-bit floats: halfway from sum to mean, far from both ends of their range."""
-        size = self.settings.batch * self.settings.accumulate * self.ranks.size
+        size = self.settings.pieces_per_update * self.ranks.size
         return 2.0 ** -round(math.log2(size) / 2) if self.settings.fp16_compression else 1.0
 
     def _measure(self, source: Tensor, target: Tensor) -> Tensor:

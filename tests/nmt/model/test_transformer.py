@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from nmt.config import TrainSettings
 from nmt.corpus.bpe import BEGIN, PAD, SPECIALS
 from nmt.model import layers
 from nmt.model.shape import POSITIONS, ModelShape, positions
@@ -31,6 +32,11 @@ def model():
 
 def test_special_ids_are_the_vocabulary_s():
     assert (SPECIALS[PAD_ID], SPECIALS[BEGIN_ID]) == (PAD, BEGIN)
+
+
+def test_the_longest_training_pair_has_a_position_for_each_piece_and_its_end():
+    field = TrainSettings.model_fields["max_length"]
+    assert next(limit.le for limit in field.metadata if hasattr(limit, "le")) + 1 == POSITIONS
 
 
 def test_base_model_has_the_published_number_of_parameters():

@@ -92,11 +92,11 @@ def test_pairs_of_like_length_share_a_batch(corpus):
 
     batches = Batches(load(corpus / "ids", "train"), TrainSettings(batch=1_000, batch_unit="tokens"), 1, 0, 1)
     epoch = itertools.islice(batches(Position()), len(batches.plan(0)))
-    full, pieces = map(
-        sum,
-        zip(*((b.target.size, np.count_nonzero(b.target)) for update in epoch for b in update.batches), strict=True),
-    )
-    assert 1 - pieces / full < 0.1
+    updates = [(update.padding, [*update.batches[0].source, *update.batches[0].target]) for update in epoch]
+    rows = [row for _, sides in updates for row in sides]  # of both languages
+    assert 1 - sum(map(np.count_nonzero, rows)) / sum(map(len, rows)) < 0.1
+    padding, rows = updates[0]
+    assert padding == pytest.approx(1 - sum(map(np.count_nonzero, rows)) / sum(map(len, rows)))
 
 
 def test_pairs_over_the_length_are_not_used():

@@ -1,13 +1,17 @@
 """Checkpoints are whole or not there, and the newest whole one is used."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from nmt.config import TrainSettings
+from nmt.errors import TrainingError
 from nmt.training import checkpoints
 from nmt.training.checkpoints import State
+from nmt.training.interval import Opened
 
 
 @pytest.fixture
@@ -52,7 +56,7 @@ def test_the_best_stay_beside_the_newest(folder):
     for step, bleu in ((40, 7.0), (50, 9.0), (60, None), (70, 8.0), (80, None), (90, None)):
         saved = tf.train.Checkpoint(weights={"a/b": tf.Variable([float(step)])})
         checkpoints.save(folder, State(step=step, bleu=bleu), saved.write, keep=1, keep_best=2)
-    assert [path.name[-2:] for path in checkpoints.listed(folder)] == ["50", "70", "90"]
+    assert [path.name[-2:] for path in checkpoints.listed(folder)] == ["50", "70", "80", "90"]
     assert [path.name[-2:] for path in checkpoints.best(folder, 2)] == ["50", "70"]
 
 
@@ -91,6 +95,42 @@ def test_a_half_written_one_does_not_count(folder):
     with pytest.raises(OSError, match="disk full"):
         checkpoints.save(folder, State(step=50), write, keep=3)
     assert found(folder) == ("step-00000030", [])
+
+
+def test_what_a_kill_while_saving_left_goes_with_the_next(folder):
+    (folder / ".step-00000017.partial").mkdir()
+    (folder / ".step-00000010.old").mkdir()
+    checkpoints.save(folder, State(step=40), tf.train.Checkpoint().write, keep=3)
+    assert not list(folder.glob(".*"))
+
+
+def test_the_one_before_stays_even_where_both_are_due_by_the_clock(folder):
+    for step in (33, 36):
+        checkpoints.save(folder, State(step=step, regular=False), tf.train.Checkpoint().write, keep=1)
+    (folder / "step-00000036/weights.index").write_bytes(b"")
+    assert found(folder)[0] == "step-00000033"
+
+
+def test_an_update_left_out_for_its_overflow_can_be_read_back(folder):
+    opened = Opened(figures=[[1.0, 1.0, 9.0, float("inf"), 1024.0]], padding=[0.1], seconds=2.0)
+    checkpoints.save(folder, State(step=40, opened=opened), tf.train.Checkpoint().write, keep=3)
+    assert checkpoints.newest(folder, pytest.fail)[1].opened == opened
+
+
+def test_what_cannot_be_averaged_as_asked_is_refused(folder):
+    def chosen(**settings):
+        given = TrainSettings(checkpoint_every=10, keep=9, **settings)
+        return [path.name[-2:] for path in checkpoints.to_average(folder, given)]
+
+    assert chosen(average=2) == ["20", "30"]
+    assert chosen(average=5) == ["10", "20", "30"]  # all that a training of 30 steps has made
+    shutil.rmtree(folder / "step-00000010")  # as if `keep` had been 2
+    with pytest.raises(TrainingError, match=r"5 checkpoints \(last\) cannot be averaged: only 2 kept while training"):
+        chosen(average=5)
+    (folder / "step-00000020/weights.index").write_bytes(b"")
+    assert chosen(average=1) == ["30"]
+    with pytest.raises(TrainingError, match=r"step-00000020 damaged. Ask for more train.steps"):
+        chosen(average=2)
 
 
 def test_average_is_the_mean(folder):

@@ -74,7 +74,7 @@ def test_every_evaluation_and_scalar_is_recorded(job):
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_accumulated_batches_make_the_update_of_one_large_batch(job, precision):
     """Dropout off, since its masks follow the parts of an update."""
-    sizes = {"steps": 3, "dropout": 0.0, "precision": precision, "eval_every": 9}
+    sizes = {"steps": 3, "dropout": 0.0, "word_dropout": 0.0, "precision": precision, "eval_every": 9}
     one, four = job("one", batch=400, **sizes), job("four", batch=100, accumulate=4, **sizes)
     for settings in (one, four):
         Trainer(settings, Alone()).run()
@@ -170,6 +170,16 @@ def test_a_loss_that_is_not_a_number_stops_before_the_next_checkpoint(job):
     record = json.loads((settings.work / "bad-update.json").read_text())
     fifth = list(itertools.islice(trainer.batches(Position()), 5))[-1]
     assert record == {"step": 5, "lines": (trainer.data.order[fifth.group] + 1).tolist()}
+
+
+def test_a_checkpoint_is_due_by_the_clock_too(job):
+    settings = job(steps=3, checkpoint_every=100, eval_every=100, checkpoint_minutes=1e-9)
+    Trainer(settings, Alone()).run()
+    states = [checkpoints.read_state(path) for path in checkpoints.listed(settings.work / "checkpoints")]
+    assert [(state.step, state.regular) for state in states] == [(2, False), (3, False)]
+    rarely = job("rarely", steps=3, checkpoint_every=100, eval_every=100, checkpoint_minutes=60)
+    Trainer(rarely, Alone()).run()
+    assert [path.name for path in checkpoints.listed(rarely.work / "checkpoints")] == ["step-00000003"]
 
 
 def test_durations_read_well():

@@ -1,5 +1,8 @@
 """Signs of life, and who is to blame when there are none."""
 
+import threading
+
+from nmt.training import pulse
 from nmt.training.pulse import READING, UPDATING, Pulse, Sign, Watch
 
 
@@ -68,12 +71,28 @@ def test_the_pulses_of_an_earlier_training_do_not_count(tmp_path):
     assert watch.look() is None and watch.step == 0
 
 
+def test_a_disk_that_is_full_for_a_moment_does_not_silence_a_rank(tmp_path, monkeypatch):
+    monkeypatch.setattr(pulse, "INTERVAL", 0.01)
+    failures = iter([OSError("no space left"), None])
+    write, written = pulse.atomic.write_text, threading.Event()
+
+    def sometimes(path, text):
+        if failure := next(failures, None):
+            raise failure
+        write(path, text)
+        written.set()
+
+    monkeypatch.setattr(pulse.atomic, "write_text", sometimes)
+    with Pulse(tmp_path / "pulse", 0):
+        assert written.wait(10)
+
+
 def test_a_rank_writes_where_it_is(tmp_path):
-    with Pulse(tmp_path / "pulse", 3) as pulse:
-        pulse.at(12, UPDATING)
-        pulse.at(13, READING)
+    with Pulse(tmp_path / "pulse", 3) as own:
+        own.at(12, UPDATING)
+        own.at(13, READING)
     watch = Watch(tmp_path / "other", 4, limit=60)
     watch.folder = tmp_path / "pulse"
     watch.read(3, 0.0)
     sign = watch.seen[3].sign
-    assert (sign.rank, sign.moves >= 0, sign.beats >= 1) == (3, True, True)
+    assert (sign.rank, sign.step, sign.doing, sign.moves) == (3, 13, READING, 2)
