@@ -98,7 +98,7 @@ def train(size: Size) -> list[tuple[float, int]]:
 
 
 def padding(size: Size) -> float:
-    """The share of the target positions of its batches that hold no piece."""
+    """The share of the positions of its batches, of both languages, that hold no piece."""
     model = model_of(size)
     model.initialize(config_of(size)["data"], params=config_of(size)["params"])
     data = config_of(size)["data"]
@@ -113,9 +113,9 @@ def padding(size: Size) -> float:
         maximum_labels_length=100,
     )
     real = full = 0
-    for _, labels in batches.take(60):
-        real += int(tf.reduce_sum(labels["length"]))
-        full += int(tf.size(labels["ids"]))
+    for sides in batches.take(60):
+        real += sum(int(tf.reduce_sum(side["length"])) for side in sides)
+        full += sum(int(tf.size(side["ids"])) for side in sides)
     return 1 - real / full
 
 
