@@ -50,7 +50,7 @@ def main() -> None:
             raise
         seen = error.message.partition("\n")[0]  # not why the other went, which it says itself
         print(f"rank {ranks.rank} stops: another rank has gone ({seen})", file=sys.stderr, flush=True)
-        sys.exit(1)
+        os._exit(1)  # an orderly end would wait for the rank that has gone, for as long as Gloo is patient
 
 
 def end_with_owner() -> None:

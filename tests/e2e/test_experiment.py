@@ -113,16 +113,16 @@ def test_fewer_steps_leave_the_longer_training_alone(place, finished):
 def test_a_run_killed_in_training_goes_on_from_its_checkpoint(place, finished):
     settings = ("--set", "train.width=48", "--set", "train.steps=60", "--name", "killed")
     process = place.start("run", place.config, *settings)
-    children: list[psutil.Process] = []
+    ranks: list[psutil.Process] = []
     assert process.stdout is not None
     for line in process.stdout:
         if "step 25/60" in line:
             children = psutil.Process(process.pid).children(recursive=True)
+            ranks = [child for child in children if "nmt.training" in " ".join(command_line(child))]
             process.send_signal(signal.SIGKILL)
             break
     process.wait()
     process.stdout.close()
-    ranks = [child for child in children if "nmt.training" in " ".join(command_line(child))]
     assert len(ranks) >= 2
     _, alive = psutil.wait_procs(ranks, timeout=15)
     assert not alive
