@@ -178,8 +178,20 @@ class ShuffleSettings(Settings):
     """How the encoded pairs are stored."""
 
     max_pieces: int = Field(250, ge=2, description="training pairs with more pieces on a side are left out")
+    bpe_dropout: float = Field(
+        0.0, ge=0, lt=1, description="share of the merges left out at random in training text (BPE dropout)"
+    )
+    copies: int = Field(
+        1, ge=1, le=1_000, description="times each training pair is stored, each segmented anew by bpe_dropout"
+    )
     write_text: bool = Field(False, description="also write the text of each step under the names of the reference")
     workers: int = speed(0, "processes; 0: one per core", ge=0)
+
+    @model_validator(mode="after")
+    def _copies_differ(self) -> ShuffleSettings:
+        if self.copies > 1 and not self.bpe_dropout:
+            raise ValueError(f"copies {self.copies} without bpe_dropout would store the same pairs again")
+        return self
 
 
 class TrainSettings(Settings):

@@ -61,7 +61,7 @@ def shape(experiment: Experiment) -> ModelShape:
 def disk(experiment: Experiment) -> Check:
     """Room for the text at every stage, the checkpoints that are kept, and one being written."""
     folder = next(path for path in (data_folder(), *data_folder().parents) if path.exists())
-    text = corpus_bytes(experiment) * COPIES
+    text = corpus_bytes(experiment) * (COPIES + experiment.shuffle.copies - 1)
     checkpoints = shape(experiment).checkpoint_bytes * (max(experiment.train.keep, 2) + experiment.train.keep_best + 1)
     need = (text + checkpoints) / GB + experiment.preflight.free_disk_gb
     free = shutil.disk_usage(folder).free / GB

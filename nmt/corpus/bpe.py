@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import random
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +17,7 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
+from subword_nmt import apply_bpe
 from subword_nmt.apply_bpe import BPE
 
 from nmt.config import LearnBpeSettings
@@ -169,6 +171,13 @@ class Segmenter:
     def line(self, line: str) -> list[str]:
         """The pieces of a line of tokens."""
         return self.text(line).split(" ") if line.strip(" ") else []
+
+    def dropped(self, lines: list[str], share: float, seed: str) -> list[list[str]]:
+        """The pieces of some lines with a share of the merges left out at random: `apply-bpe --dropout`."""
+        apply_bpe.random = random.Random(seed)  # what it draws from; else numbers that every thread draws from
+        found = [self.bpe.segment_tokens(line.split(" "), share) for line in lines]
+        self.bpe.cache.clear()  # it would take these for the usual pieces of a word
+        return found
 
 
 class Pieces(dict[str, str]):

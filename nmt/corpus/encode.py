@@ -8,6 +8,9 @@ For each of `train` and `dev`, and each of `source` and `target`:
 
 Training pairs lie in an order drawn from the seed, the same on every machine; dev pairs keep theirs. Ids go
 to disk as they are made and are put in order from there, so memory does not grow with the corpus.
+
+With BPE dropout the training text is segmented by subword-nmt with some merges left out at random, `copies` times over:
+the same words in other pieces each time.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +91,13 @@ class Encoder:
         ids = flat[np.repeat(starts[words + 1] - ends, sizes) + np.arange(ends[-1])]
         return ids, np.diff(ends[words == self.words[NEWLINE]], prepend=0)
 
+    def dropped(self, lines: list[str], share: float, seed: str) -> tuple[Array, NDArray[np.int64]]:
+        """The same with a share of the merges left out at random: word by word, for no two occurrences are alike."""
+        split, number = self.words.segmenter.dropped(lines, share, seed), self.ids.get
+        rows = [[*(number(piece, self.unknown) for piece in pieces), self.end] for pieces in split]
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+        return np.fromiter(chain.from_iterable(rows), self.dtype, int(lengths.sum())), lengths
+
 
 class Words(dict[str, int]):
     """Word → its number in arrays that hold the ids of all words, so that a line is encoded without a loop."""
@@ -148,12 +159,14 @@ def encode(
     split: str, files: tuple[Path, Path], encoder: Encoder, out: Path, seed: int | None, settings: ShuffleSettings
 ) -> dict[str, int]:
     """Encode one split into `out`; with a seed, shuffled and without pairs over `max_pieces`. Returns counts."""
-    most = settings.max_pieces if seed is not None else None
-    jobs = ((left, right, encoder.bpe, most) for left, right in paired(*files))
+    draws: list[Draw | None] = [None]
+    if seed is not None:
+        draws = [Draw(settings.max_pieces, settings.bpe_dropout, seed, copy) for copy in range(settings.copies)]
+    jobs = ((left, right, encoder.bpe, draw) for draw in draws for left, right in paired(*files))
     raw = [out / f".{split}.{side}.raw" for side in SIDES]
     done: list[EncodedBlock] = []
     with (
-        Workers(settings.workers, files) as workers,
+        Workers(settings.workers, files * len(draws)) as workers,
         progress(f"encode {split}", None) as advance,
         raw[0].open("wb") as left,
         raw[1].open("wb") as right,
@@ -163,8 +176,8 @@ def encode(
                 file.write(ids.tobytes())
             done.append(EncodedBlock((ids[:0], ids[:0]), block.lengths, block.lines, block.read, block.unknown))
             advance(block.read)
-    lines = numbered(done)
     read = sum(block.read for block in done)
+    lines = numbered(done) % max(read // len(draws), 1)
     if not len(lines):
         for path in raw:
             path.unlink()
@@ -186,13 +199,29 @@ def encode(
     }
 
 
-def encode_block(source: Block, target: Block, bpe: Path, most: int | None) -> EncodedBlock:
-    """The ids of one block of pairs, without those that have more than `most` pieces on a side."""
+@dataclass(frozen=True)
+class Draw:
+    """How training text is encoded, and that of no other split."""
+
+    max_pieces: int
+    bpe_dropout: float
+    seed: int
+    copy: int
+
+    def __call__(self, encoder: Encoder, block: Block) -> tuple[Array, NDArray[np.int64]]:
+        """A block's ids and their numbers; the same whichever process does it."""
+        if not self.bpe_dropout:
+            return encoder(block.text())
+        return encoder.dropped(block.text(), self.bpe_dropout, f"{self} {block.path.name} {block.start}")
+
+
+def encode_block(source: Block, target: Block, bpe: Path, draw: Draw | None) -> EncodedBlock:
+    """The ids of one block of pairs; of training text, without those that have too many pieces on a side."""
     encoder = encoder_of(bpe)
-    sides = [encoder(source.text()), encoder(target.text())]
+    sides = [draw(encoder, block) if draw else encoder(block.text()) for block in (source, target)]
     keep = np.ones(source.lines, np.bool_)
-    if most is not None:
-        keep = (sides[0][1] <= most + 1) & (sides[1][1] <= most + 1)  # </s> does not count
+    if draw:
+        keep = (sides[0][1] <= draw.max_pieces + 1) & (sides[1][1] <= draw.max_pieces + 1)  # </s> does not count
     (left, left_sizes), (right, right_sizes) = ((ids[np.repeat(keep, sizes)], sizes[keep]) for ids, sizes in sides)
     return EncodedBlock(
         (left, right),

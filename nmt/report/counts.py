@@ -72,10 +72,11 @@ def shuffle(experiment: Experiment, manifest: Manifest) -> Iterator[Line]:
     """Pairs and pieces of each encoded split."""
     for split, found in manifest.counts.items():
         encoded = sum(file.bytes for name, file in manifest.outputs.items() if name.startswith(f"{split}."))
+        copies = f"{experiment.shuffle.copies} times in other pieces, " if split == "train" else ""
         yield (
             f"{split} pairs encoded",
             f"{found['pairs']:,}",
-            f"{size(encoded)}, {found['too_long']:,} too long left out",
+            f"{copies * (experiment.shuffle.copies > 1)}{size(encoded)}, {found['too_long']:,} too long left out",
         )
         pieces = found["source_pieces"] + found["target_pieces"]
         sides = ", ".join(f"{found[f'{side}_pieces']:,} {getattr(experiment, side)}" for side in ("source", "target"))

@@ -101,7 +101,8 @@ def overfitting(facts: Facts) -> Parts:
     }  # fmt: skip
     drop = " (with dropout on, which raises it)" if facts.experiment.train.dropout else ""
     gap = f"At the end dev nll is {last:.3f} and training nll{drop} {now:.3f}"
-    fresh = " No pair was seen twice, so there was nothing to learn by heart." if not facts.summary["epochs"] else ""
+    once = not facts.summary["epochs"] and facts.experiment.shuffle.copies == 1
+    fresh = " No pair was seen twice, so there was nothing to learn by heart." if once else ""
     if len(dev) < 2:
         text = f"It cannot be told from one evaluation. {gap}.{fresh}"
         return "cannot be told", text, {"verdict": "unknown", **figures}, evidence

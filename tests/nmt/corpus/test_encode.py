@@ -225,3 +225,55 @@ def test_the_text_of_encoded_pairs_is_their_segmentation(folder: Path, encoder: 
         lines = list(read_lines(path))
         expected = [encoder.words.segmenter.text(lines[number]) for number in data.order]
         assert list(text_lines(data, side, encoder.pieces)) == expected
+
+
+DROPOUT = ShuffleSettings(bpe_dropout=0.2, copies=3)
+
+
+def test_bpe_dropout_stores_each_pair_again_in_other_pieces(folder: Path, encoder: Encoder, tmp_path: Path):
+    usual, dropped = tmp_path / "usual", tmp_path / "dropped"
+    usual.mkdir()
+    dropped.mkdir()
+    before = encode("train", files(folder), encoder, usual, 1, SETTINGS)
+    counts = encode("train", files(folder), encoder, dropped, 1, DROPOUT)
+    found, lines = load(dropped, "train"), list(read_pairs(*files(folder)))
+    assert counts["pairs"] == 3 * PAIRS and counts["unknown"] == 0
+    assert counts["target_pieces"] > 3.1 * before["target_pieces"]
+    assert sorted(found.order) == sorted([*range(PAIRS)] * 3)
+    assert pairs_of(encoder, found) == [lines[number] for number in found.order]
+    longest = max(range(PAIRS), key=lambda number: len(lines[number][1]))
+    copies = {tuple(found.pair(index)[1].tolist()) for index in np.flatnonzero(found.order == longest)}
+    assert len(copies) == 3
+
+
+def test_bpe_dropout_leaves_dev_text_and_later_segmentation_alone(folder: Path, tmp_path: Path):
+    encoder, fresh = Encoder(folder), Encoder(folder)
+    encode("train", files(folder), encoder, tmp_path, 1, DROPOUT)
+    encode("dev", files(folder, "dev"), encoder, tmp_path, None, DROPOUT)
+    for (left, right), texts in zip(
+        map(load(tmp_path, "dev").pair, range(20)), read_pairs(*files(folder, "dev")), strict=True
+    ):
+        assert [left.tolist(), right.tolist()] == [ids_of(fresh, text) for text in texts]
+    encoder.dropped(["thereupon"], 0.9, "seed")
+    assert encoder.words.segmenter.word("thereupon") == fresh.words.segmenter.word("thereupon")
+
+
+def test_the_more_merges_are_dropped_the_smaller_the_pieces(encoder: Encoder, folder: Path):
+    lines = list(read_lines(folder / "train.de"))
+    few, many, all_but = (encoder.dropped(lines, share, "seed")[1].sum() for share in (0.01, 0.3, 0.999))
+    letters = sum(len(line.replace(" ", "")) for line in lines) + len(lines)
+    assert encoder(lines)[1].sum() < few < many < all_but <= letters < 1.02 * all_but
+
+
+def test_bpe_dropout_does_not_depend_on_who_does_what(
+    folder: Path, encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(stage, "paired", lambda left, right: blocks.paired(left, right, 7))
+    for name, small, seed in (("alone", blocks.SMALL, 1), ("together", 0, 1), ("other", blocks.SMALL, 2)):
+        (tmp_path / name).mkdir()
+        monkeypatch.setattr(blocks, "SMALL", small)
+        settings = DROPOUT.model_copy(update={"workers": 2})
+        encode("train", files(folder), encoder, tmp_path / name, seed, settings)
+    alone, together, other = (content(tmp_path / name) for name in ("alone", "together", "other"))
+    assert alone == together
+    assert alone["train.target.ids.npy"] != other["train.target.ids.npy"]
