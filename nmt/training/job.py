@@ -35,7 +35,9 @@ class Job(BaseModel):
     def shape(self) -> ModelShape:
         """The model's sizes."""
         sizes = self.train
-        return ModelShape(self.vocabulary_size, sizes.layers, sizes.width, sizes.heads, sizes.feed_forward)
+        return ModelShape(
+            self.vocabulary_size, sizes.layers, sizes.width, sizes.heads, sizes.feed_forward, sizes.post_norm
+        )
 
     @property
     def text(self) -> TextSettings:

@@ -24,8 +24,9 @@ def losses(job):
     ]
 
 
-def test_it_learns(job):
-    settings = job(steps=40, eval_every=40, checkpoint_every=40, dropout=0.0, learning_rate=1.0)
+@pytest.mark.parametrize("post_norm", [False, True])
+def test_it_learns(job, post_norm):
+    settings = job(steps=40, eval_every=40, checkpoint_every=40, dropout=0.0, learning_rate=1.0, post_norm=post_norm)
     Trainer(settings, Alone()).run()
     rows = losses(settings)
     assert [step for step, *_ in rows] == list(range(1, 41))
