@@ -203,7 +203,6 @@ class TrainSettings(Settings):
     width: int = Field(512, ge=8, le=8192, description="model width (d_model)")
     heads: int = Field(8, ge=1, le=128, description="attention heads; width must be a multiple of it")
     feed_forward: int = Field(2048, ge=8, le=65536, description="width of the feed-forward layers")
-    post_norm: bool = Field(False, description="normalise after each residual sum instead of before each layer")
     dropout: float = Field(0.1, ge=0, lt=1, description="on embeddings and residuals")
     inner_dropout: float | None = Field(
         None, ge=0, lt=1, description="on attention weights and ReLU outputs; default: as dropout"

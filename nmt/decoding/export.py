@@ -46,10 +46,7 @@ def export(
     """Write the model folder `out` (which must not exist), with matrices as `quantization` has them, such as int8."""
     pieces = read_vocabulary(vocabulary)
     spec = ctranslate2.specs.TransformerSpec.from_config(
-        (shape.layers, shape.layers),
-        shape.heads,
-        pre_norm=not shape.post_norm,
-        activation=common_spec.Activation.RELU,
+        (shape.layers, shape.layers), shape.heads, pre_norm=True, activation=common_spec.Activation.RELU
     )
     spec.config.layer_norm_epsilon = NORM_EPSILON
     spec.config.add_source_eos = True
@@ -88,8 +85,7 @@ def shape_of(weights: Weights, heads: int) -> ModelShape:
     """The sizes of the model that some weights belong to; how many heads they are cut into does not show in them."""
     vocabulary, width = weights["embedding"].shape
     layers = sum(name.startswith("encoder/") and name.endswith("/ffn/in") for name in weights)
-    post_norm = "encoder/norm/scale" not in weights
-    return ModelShape(vocabulary, layers, width, heads, weights["encoder/0/ffn/in"].shape[1], post_norm)
+    return ModelShape(vocabulary, layers, width, heads, weights["encoder/0/ffn/in"].shape[1])
 
 
 def fill(spec: transformer_spec.TransformerSpec, weights: Weights, shape: ModelShape) -> None:
@@ -100,8 +96,7 @@ def fill(spec: transformer_spec.TransformerSpec, weights: Weights, shape: ModelS
         embeddings = part.embeddings[0] if isinstance(part.embeddings, list) else part.embeddings
         embeddings.weight = embedding
         part.position_encodings.encodings = table
-        if not shape.post_norm:
-            norm(part.layer_norm, weights, f"{side}/norm")
+        norm(part.layer_norm, weights, f"{side}/norm")
         for layer in range(shape.layers):
             fill_layer(part.layer[layer], weights, f"{side}/{layer}")
     spec.decoder.projection.weight = embedding

@@ -20,7 +20,6 @@ class ModelShape:
     width: int
     heads: int
     feed_forward: int
-    post_norm: bool = False  # normalise after each residual sum instead of before each layer
 
     def weights(self) -> dict[str, tuple[int, ...]]:
         """The shape of every weight by name, in a fixed order. Matrices map rows to columns: [in, out]."""
@@ -35,7 +34,7 @@ class ModelShape:
                     table |= {f"{name}/cross/kv": (d, 2 * d), f"{name}/cross/out": (d, d)}
                 table |= {**norm(f"{name}/ffn/norm", d), f"{name}/ffn/in": (d, f), f"{name}/ffn/in_bias": (f,)}
                 table |= {f"{name}/ffn/out": (f, d), f"{name}/ffn/out_bias": (d,)}
-            table |= {} if self.post_norm else norm(f"{side}/norm", d)
+            table |= norm(f"{side}/norm", d)
         return table
 
     @property

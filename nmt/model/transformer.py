@@ -1,7 +1,4 @@
-"""The Transformer of the reference: pre-norm, sinusoidal positions, one embedding for source, target and softmax.
-
-As an option it is post-norm, as the first Transformers were.
-"""
+"""The Transformer of the reference: pre-norm, sinusoidal positions, one embedding for source, target and softmax."""
 
 from __future__ import annotations
 
@@ -71,7 +68,7 @@ class Transformer:
             name = f"encoder/{layer}"
             x = self.residual(x, f"{name}/self", dropout, lambda y, name: self.attend_self(y, bias, name, dropout))
             x = self.residual(x, f"{name}/ffn", dropout, lambda y, name: self.feed(y, name, dropout))
-        return self.last_norm(x, "encoder"), bias
+        return layers.norm(x, self.weights, "encoder/norm"), bias
 
     def decode(self, inputs: Tensor, memory: Tensor, source_bias: Tensor, dropout: Dropouts) -> Tensor:
         """The decoder's last states [batch, length, width] for target inputs that begin with <s>."""
@@ -84,7 +81,7 @@ class Transformer:
             x = self.residual(x, f"{name}/cross", dropout, lambda y, name: layers.cross_attention(
                 y, memory, source_bias, self.weights, name, self.shape.heads, dropout.inner))  # fmt: skip
             x = self.residual(x, f"{name}/ffn", dropout, lambda y, name: self.feed(y, name, dropout))
-        return self.last_norm(x, "decoder")
+        return layers.norm(x, self.weights, "decoder/norm")
 
     def embed(self, ids: Tensor, dropout: Dropouts) -> Tensor:
         """Pieces as vectors, with their positions added."""
@@ -93,14 +90,8 @@ class Transformer:
         return dropout.outer(vectors + self.positions[: tf.shape(ids)[1]])
 
     def residual(self, x: Tensor, name: str, dropout: Dropouts, layer: Callable[[Tensor, str], Tensor]) -> Tensor:
-        """x plus a layer's view of its normalised self; or, post-norm, the normalised sum of x and its view."""
-        if self.shape.post_norm:
-            return layers.norm(x + dropout.outer(layer(x, name)), self.weights, f"{name}/norm")
+        """x plus a layer's view of its normalised self."""
         return x + dropout.outer(layer(layers.norm(x, self.weights, f"{name}/norm"), name))
-
-    def last_norm(self, x: Tensor, side: str) -> Tensor:
-        """What comes out of a stack of residual sums, normalised; post-norm has done that already."""
-        return x if self.shape.post_norm else layers.norm(x, self.weights, f"{side}/norm")
 
     def attend_self(self, x: Tensor, bias: Tensor, name: str, dropout: Dropouts) -> Tensor:
         """Self-attention with this model's weights."""

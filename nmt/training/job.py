@@ -35,9 +35,7 @@ class Job(BaseModel):
     def shape(self) -> ModelShape:
         """The model's sizes."""
         sizes = self.train
-        return ModelShape(
-            self.vocabulary_size, sizes.layers, sizes.width, sizes.heads, sizes.feed_forward, sizes.post_norm
-        )
+        return ModelShape(self.vocabulary_size, sizes.layers, sizes.width, sizes.heads, sizes.feed_forward)
 
     @property
     def text(self) -> TextSettings:

@@ -16,15 +16,15 @@ from nmt.model.transformer import NO_DROPOUT, Transformer
 TEXT = TextSettings(source="en", target="de", tokenize=TokenizeSettings())
 
 
-@pytest.fixture(scope="module", params=[(1, 16, 2, False), (3, 32, 4, False), (3, 32, 4, True)], ids=["1", "3", "post"])
+@pytest.fixture(scope="module", params=[(1, 16, 2), (3, 32, 4)], ids=["1 layer", "3 layers"])
 def exported(request, tmp_path_factory):
     """A model with random weights, far from their first values, and its folder."""
     folder = tmp_path_factory.mktemp("export")
     (folder / "train.en").write_text("the old man sees a dog\nthe woman reads the book\n" * 3)
     learn([folder / "train.en"], folder, LearnBpeSettings(merges=20))
     pieces = read_vocabulary(folder / "vocabulary.tsv")
-    layers, width, heads, post_norm = request.param
-    model = Transformer(ModelShape(len(pieces), layers, width, heads, 2 * width, post_norm), seed=5)
+    layers, width, heads = request.param
+    model = Transformer(ModelShape(len(pieces), layers, width, heads, 2 * width), seed=5)
     generator = np.random.default_rng(1)
     for weight in model.weights.values():
         weight.assign_add(generator.normal(0, 0.2, weight.shape).astype(np.float32))
