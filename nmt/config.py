@@ -228,7 +228,7 @@ class TrainSettings(Settings):
     adam_beta2: float = Field(0.997, ge=0, lt=1, description="Adam: decay of the variance")
     adam_epsilon: float = Field(1e-9, gt=0, description="Adam: added to the root of the variance")
     precision: Literal["float32", "float16", "bfloat16"] = Field(
-        "float32", description="of the arithmetic; weights stay 32-bit. The shorter ones are for GPUs"
+        "float32", description="of the arithmetic; weights stay 32-bit. For GPUs; bfloat16 for some CPUs too"
     )
     xla: bool = speed(False, "let XLA compile what it can: once for each shape of batch, so for long trainings on GPUs")
     fp16_compression: bool = Field(False, description="send gradients between ranks as 16-bit floats")
