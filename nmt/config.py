@@ -210,6 +210,9 @@ class TrainSettings(Settings):
     word_dropout: float = Field(
         0.0, ge=0, lt=1, description="share of the pieces read, in both languages, that are left blank"
     )
+    r_drop: float = Field(
+        0.0, ge=0, description="each pair is read through two dropouts, and how far they differ weighs so much (R-Drop)"
+    )
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="probability spread over the whole vocabulary")
     steps: int = Field(50_000, ge=1, description="updates; asking for more later continues")
     batch: int = Field(
@@ -259,6 +262,8 @@ class TrainSettings(Settings):
     def _sizes_agree(self) -> TrainSettings:
         if self.width % self.heads or self.width % 2:
             raise ValueError(f"width {self.width} must be even and a multiple of heads ({self.heads})")
+        if self.r_drop and not (self.dropout or self.inner_dropout or self.word_dropout):
+            raise ValueError(f"r_drop {self.r_drop} needs dropout: without it nothing differs between two readings")
         name, kept = ("keep", self.keep) if self.average_of == "last" else ("keep_best", self.keep_best)
         if self.average > kept:
             raise ValueError(f"average {self.average} is over {name} {kept}: only kept checkpoints can be averaged")

@@ -12,6 +12,11 @@ embedding). With softmax(z) = powers / total, the products with the gradient are
 are then divided, and shifted by e/V, in their few columns rather than in those of the whole vocabulary:
 
     dloss/dz . E = (powers . E) / total - e/V * sum over pieces of E            and likewise towards the embedding.
+
+With R-Drop (`apart` > 0) rows 2i and 2i+1 are one token seen through two dropouts, with softmaxes p and q, and their
+divergence is added to the loss of the two:
+
+    a/2 * (KL(p|q) + KL(q|p)),      whose gradient towards the first row's z is a/2 * (p * (log p/q - KL(p|q) + 1) - q).
 """
 
 from __future__ import annotations
@@ -25,7 +30,7 @@ BLOCK = 1_024  # tokens; 1,024 x 32K logits are 128 MB: products of fewer rows r
 
 
 def token_losses(
-    hidden: Tensor, embedding: Tensor, labels: Tensor, smoothing: float, scale: Tensor | float = 1.0
+    hidden: Tensor, embedding: Tensor, labels: Tensor, smoothing: float, scale: Tensor | float = 1.0, apart: float = 0.0
 ) -> tuple[Tensor, Tensor]:
     """Summed smoothed loss and summed negative log-likelihood of `labels` [n] given `hidden` [n, width].
 
@@ -55,8 +60,12 @@ def token_losses(
             loss += tf.reduce_sum(log_total - certain * right - spread * tf.linalg.matvec(long, row_sum))
             nll += tf.reduce_sum(log_total - right)
             weight = scale / total
-            if short != tf.float32:  # 16 bits can hold shares, but not sums of powers
-                powers, weight = tf.cast(powers * weight, short), 1.0
+            if apart:
+                divergence, powers = towards_each_other(z - log_total[:, None], powers / total, apart / 2)
+                loss, powers, weight = loss + divergence, powers * scale, 1.0
+            elif short != tf.float32:  # 16 bits can hold shares, but not sums of powers
+                powers, weight = powers * weight, 1.0
+            powers = tf.cast(powers, short)
             towards = tf.cast(tf.matmul(powers, embedding), tf.float32) * weight
             towards -= spread * scale * row_sum + certain * scale * rows
             dhidden = dhidden.write(start // BLOCK, tf.cast(towards, short))
@@ -80,3 +89,17 @@ def token_losses(
 
     loss, nll = losses(hidden, embedding)
     return loss, nll
+
+
+def towards_each_other(logs: Tensor, shares: Tensor, factor: float) -> tuple[Tensor, Tensor]:
+    """R-Drop: `factor` times the divergences of rows 2i and 2i+1, and the gradient of those and of logsumexp(z).
+
+    `logs` and `shares` [n, vocabulary] are the logarithms of the softmax and the softmax itself.
+    """
+    vocabulary = logs.shape[-1]
+    logs, shares = (tf.reshape(x, [-1, 2, vocabulary]) for x in (logs, shares))
+    ratio = logs[:, 0] - logs[:, 1]
+    ratios = tf.stack([ratio, -ratio], axis=1)
+    divergence = tf.reduce_sum(shares * ratios, axis=-1, keepdims=True)
+    gradient = shares * (1.0 + factor * (1.0 - divergence) + factor * ratios) - factor * tf.reverse(shares, [1])
+    return factor * tf.reduce_sum(divergence), tf.reshape(gradient, [-1, vocabulary])

@@ -32,23 +32,35 @@ class Transformer:
         }
 
     def losses(
-        self, source: Tensor, target: Tensor, smoothing: float, dropout: Dropouts, scale: Tensor | float = 1.0
+        self,
+        source: Tensor,
+        target: Tensor,
+        smoothing: float,
+        dropout: Dropouts,
+        scale: Tensor | float = 1.0,
+        r_drop: float = 0.0,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Summed smoothed loss, summed negative log-likelihood and number of target pieces of a padded batch.
 
         `source` and `target` are ids [batch, length], each sentence closed by </s> and then padded. Gradients are
-        `scale` times those of the loss.
+        `scale` times those of the loss. With `r_drop` each pair is read twice, through other dropout masks: the mean of
+        both, and the divergence of their predictions with that weight.
         """
         if self.weights["embedding"].dtype != self.precision:
-            return self.cast().losses(source, target, smoothing, dropout, scale)
+            return self.cast().losses(source, target, smoothing, dropout, scale, r_drop)
+        if r_drop:
+            source, target = tf.concat([source, source], 0), tf.concat([target, target], 0)
         memory, source_bias = self.encode(source, dropout)
         hidden = self.decode(shift_right(target), memory, source_bias, dropout)
         real = tf.not_equal(target, PAD_ID)
         # Padding is dropped here, before the softmax, which is the dearest part of a small model.
         hidden, labels = tf.boolean_mask(hidden, real), tf.boolean_mask(target, real)
         weights = tf.convert_to_tensor(self.weights["embedding"])
-        loss, nll = token_losses(hidden, weights, labels, smoothing, scale)
-        return loss, nll, tf.cast(tf.size(labels), tf.float32)
+        times = 2 if r_drop else 1
+        if r_drop:
+            hidden, labels = side_by_side(hidden), side_by_side(labels)
+        loss, nll = token_losses(hidden, weights, labels, smoothing, scale, r_drop)
+        return loss / times, nll / times, tf.cast(tf.size(labels) // times, tf.float32)
 
     def cast(self) -> Transformer:
         """The same model with its matrices in the precision of the arithmetic; gradients reach the 32-bit weights."""
@@ -111,6 +123,12 @@ class Transformer:
     def numpy(self) -> dict[str, NDArray[np.float32]]:
         """The weights as arrays."""
         return {name: variable.numpy() for name, variable in self.weights.items()}
+
+
+def side_by_side(x: Tensor) -> Tensor:
+    """The first and the second half of x [2n, ...] in turn: rows 0, n, 1, n + 1 ..."""
+    first, second = tf.split(x, 2)
+    return tf.reshape(tf.stack([first, second], axis=1), tf.shape(x))
 
 
 def shift_right(target: Tensor) -> Tensor:

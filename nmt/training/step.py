@@ -72,7 +72,9 @@ class Step:
         dropout = seeded_dropout(outer, outer if inner is None else inner, words, self.seed, number)
         scale = self.scale.value if self.scale.used else 1.0
         with tf.GradientTape() as tape:
-            loss, nll, pieces = self.model.losses(source, target, self.settings.label_smoothing, dropout, scale)
+            loss, nll, pieces = self.model.losses(
+                source, target, self.settings.label_smoothing, dropout, scale, self.settings.r_drop
+            )
         gradients = tape.gradient(loss, list(self.model.weights.values()))
         return [*map(tf.convert_to_tensor, gradients), loss, nll, pieces]
 

@@ -33,6 +33,30 @@ def test_value_and_gradients_equal_the_plain_loss(monkeypatch, count, smoothing)
         np.testing.assert_allclose(tape.gradient(ours, variable), tape.gradient(theirs, variable), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("count", [0, 2, 8, 18])
+@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-5), ("float16", 2e-2)])
+def test_what_two_dropouts_differ_by_is_their_divergence(monkeypatch, count, precision, tolerance):
+    """Against the definition, differentiated by TensorFlow."""
+    monkeypatch.setattr(loss, "BLOCK", 8)
+    generator = np.random.default_rng(count)
+    hidden, embedding = (
+        tf.Variable(generator.normal(size=(n, 6)).astype(np.float16).astype(np.float32)) for n in (count, 13)
+    )
+    labels = tf.constant(np.repeat(generator.integers(0, 13, count // 2), 2), tf.int32)
+    with tf.GradientTape(persistent=True) as tape:
+        short = [tf.cast(variable, precision) for variable in (hidden, embedding)]
+        ours = token_losses(*short, labels, 0.1, tf.constant(64.0), apart=3.0)[0]
+        logs = tf.nn.log_softmax(tf.matmul(hidden, embedding, transpose_b=True))
+        p, q = logs[0::2], logs[1::2]
+        divergence = tf.reduce_sum(tf.exp(p) * (p - q)) + tf.reduce_sum(tf.exp(q) * (q - p))
+        theirs = plain_loss(hidden, embedding, labels, 0.1) + 3.0 / 2 * divergence
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5 if precision == "float32" else 1e-2)
+    for variable in (hidden, embedding):
+        expected = 64 * tape.gradient(theirs, variable).numpy()
+        most = abs(expected).max(initial=1e-3)
+        np.testing.assert_allclose(tape.gradient(ours, variable), expected, atol=tolerance * most)
+
+
 def test_the_gradient_scales_with_what_comes_from_above():
     hidden, embedding = (
         tf.Variable(tf.random.stateless_normal([3, 4], [1, 2])),

@@ -55,6 +55,22 @@ def test_the_same_seed_gives_the_same_weights(model):
     assert not np.array_equal(model.numpy()["embedding"], other.numpy()["embedding"])
 
 
+def test_two_readings_without_dropout_are_one(model):
+    once, twice = (model.losses(SOURCE, TARGET, 0.1, NO_DROPOUT, r_drop=weight) for weight in (0.0, 5.0))
+    np.testing.assert_allclose(twice, once, rtol=1e-5)
+
+
+def test_two_readings_are_their_mean_and_what_they_differ_by(model):
+    def losses(r_drop):
+        dropout = seeded_dropout(0.3, 0.3, 0.0, 1, tf.constant(7, tf.int64))
+        return [float(value) for value in model.losses(SOURCE, TARGET, 0.1, dropout, r_drop=r_drop)]
+
+    (little, nll, pieces), (much, *same) = losses(1e-6), losses(2.0)
+    assert [nll, pieces] == pytest.approx(same) and pieces == 7
+    assert much > little + 0.01
+    assert losses(4.0)[0] - little == pytest.approx(2 * (much - little), rel=1e-3)
+
+
 def test_padding_changes_no_loss(model):
     alone = [model.losses(SOURCE[:1, :4], TARGET[:1, :3], 0.1, NO_DROPOUT)[0]]
     alone.append(model.losses(SOURCE[1:, :3], TARGET[1:], 0.1, NO_DROPOUT)[0])
