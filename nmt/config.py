@@ -255,8 +255,8 @@ class TrainSettings(Settings):
 
     @property
     def pieces_per_update(self) -> int:
-        """Target pieces of one rank in one update, roughly: a pair is taken for one of 28."""
-        return self.batch * self.accumulate * (1 if self.batch_unit == "tokens" else 28)
+        """Target pieces that one rank reads in one update, roughly: a pair is taken for one of 28."""
+        return self.batch * self.accumulate * (1 if self.batch_unit == "tokens" else 28) * (2 if self.r_drop else 1)
 
     @model_validator(mode="after")
     def _sizes_agree(self) -> TrainSettings:

@@ -271,3 +271,10 @@ def test_the_data_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch
     assert data_folder() == tmp_path
     monkeypatch.setenv("WMTFLOW_DATA", "")
     assert data_folder() == CONFIGS.parent / "data"
+
+
+def test_what_would_change_nothing_is_refused():
+    assert "copies 3 without bpe_dropout would store the same pairs again" in refusal({"shuffle": {"copies": 3}})
+    still = {"dropout": 0.0, "r_drop": 4.0}
+    assert "r_drop 4.0 needs dropout" in refusal({"train": still})
+    check({"shuffle": {"copies": 3, "bpe_dropout": 0.1}, "train": still | {"word_dropout": 0.1}}, "mine.yaml")
