@@ -1,6 +1,7 @@
 """What holds for every test: no user's Prefect profile, no user's data, quiet TensorFlow."""
 
 import os
+import signal
 import tempfile
 
 import pytest
@@ -13,6 +14,8 @@ os.environ["PREFECT_HOME"] = tempfile.mkdtemp(prefix="wmtflow-prefect-")
 os.environ["WMTFLOW_DATA"] = tempfile.mkdtemp(prefix="wmtflow-data-")
 for name in ("PREFECT_API_URL", "PREFECT_PROFILE", "WMTFLOW_MIRROR"):
     os.environ.pop(name, None)
+# What a shell starts with & ignores Ctrl-C, and so would all that the tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Together(LoadScopeScheduling):
