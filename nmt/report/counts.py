@@ -72,11 +72,12 @@ def shuffle(experiment: Experiment, manifest: Manifest) -> Iterator[Line]:
     """Pairs and pieces of each encoded split."""
     for split, found in manifest.counts.items():
         encoded = sum(file.bytes for name, file in manifest.outputs.items() if name.startswith(f"{split}."))
-        copies = f"{experiment.shuffle.copies} times in other pieces, " if split == "train" else ""
+        copies = experiment.shuffle.copies if split == "train" else 1
+        again = f"each {copies} times, in other pieces, " if copies > 1 else ""
         yield (
             f"{split} pairs encoded",
             f"{found['pairs']:,}",
-            f"{copies * (experiment.shuffle.copies > 1)}{size(encoded)}, {found['too_long']:,} too long left out",
+            f"{again}{size(encoded)}, {found['too_long']:,} too long left out",
         )
         pieces = found["source_pieces"] + found["target_pieces"]
         sides = ", ".join(f"{found[f'{side}_pieces']:,} {getattr(experiment, side)}" for side in ("source", "target"))
