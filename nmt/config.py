@@ -227,6 +227,9 @@ class TrainSettings(Settings):
         2.0, gt=0, description="factor in rate = f * width^-0.5 * min((s+1) * w^-1.5, (s+1)^-0.5)"
     )
     warmup: int = Field(8_000, ge=1, description="steps w over which the rate rises")
+    rate_ends: int = Field(
+        0, ge=0, description="the rate falls in a straight line, to nothing after so many steps; 0: by the formula"
+    )
     adam_beta1: float = Field(0.9, ge=0, lt=1, description="Adam: decay of the mean")
     adam_beta2: float = Field(0.997, ge=0, lt=1, description="Adam: decay of the variance")
     adam_epsilon: float = Field(1e-9, gt=0, description="Adam: added to the root of the variance")
@@ -264,6 +267,11 @@ class TrainSettings(Settings):
             raise ValueError(f"width {self.width} must be even and a multiple of heads ({self.heads})")
         if self.r_drop and not (self.dropout or self.inner_dropout or self.word_dropout):
             raise ValueError(f"r_drop {self.r_drop} needs dropout: without it nothing differs between two readings")
+        if self.rate_ends and not self.warmup < self.rate_ends >= self.steps:
+            raise ValueError(
+                f"rate_ends {self.rate_ends} must be over warmup ({self.warmup}) and not under steps ({self.steps}): "
+                "after it nothing is learnt"
+            )
         name, kept = ("keep", self.keep) if self.average_of == "last" else ("keep_best", self.keep_best)
         if self.average > kept:
             raise ValueError(f"average {self.average} is over {name} {kept}: only kept checkpoints can be averaged")

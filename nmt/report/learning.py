@@ -9,7 +9,7 @@ import numpy as np
 
 from nmt.model.schedule import learning_rate
 from nmt.report.facts import Facts, Parts
-from nmt.report.shown import percent, plural, short, span
+from nmt.report.shown import percent, plural, short, span, way_down
 
 BLEU_GAIN = 0.2  # BLEU: less than this is within the noise of a dev set of some thousand sentences
 LOSS_GAIN = 0.01  # share of the dev loss: less than this is flat
@@ -135,27 +135,29 @@ def train_nll(facts: Facts, step: int) -> float:
 def rate_explained(facts: Facts) -> Parts:
     """Question 6: the schedule with this run's numbers, and whether what was logged follows it."""
     train, steps = facts.experiment.train, int(facts.summary["steps"])
-    factor, width, warmup = train.learning_rate, train.width, train.warmup
+    factor, width, warmup, ends = train.learning_rate, train.width, train.warmup, train.rate_ends
 
     def scheduled(step: int) -> float:
-        return learning_rate(step - 1, factor, width, warmup)
+        return learning_rate(step - 1, factor, width, warmup, ends)
 
     peak, end = scheduled(min(warmup, steps)), scheduled(steps)
     off = max(abs(float(row["learning_rate"]) / scheduled(row["step"]) - 1) for row in facts.trains)
-    formula = f"{factor:g} · {width}^-0.5 · min(n · {warmup:,}^-1.5, n^-0.5)"
+    fall = f"{warmup:,}^-0.5 · ({ends + 1:,} - n) / {ends + 1 - warmup:,}" if ends else "n^-0.5"
+    formula = f"{factor:g} · {width}^-0.5 · min(n · {warmup:,}^-1.5, {fall})"
     figures = {
         "factor": factor, "width": width, "warmup": warmup, "formula": formula, "peak": peak,
         "peak_step": min(warmup, steps), "final": end, "largest_deviation": off,
     }  # fmt: skip
     if steps > warmup:
         shape = (
-            f"rises in a straight line over train.warmup = {warmup:,} steps to {peak:.3g}, then falls with the "
-            f"inverse square root to {end:.3g}"
+            f"rises in a straight line over train.warmup = {warmup:,} steps to {peak:.3g}, then falls "
+            f"{way_down(ends)} to {end:.3g}"
         )
     else:
         shape = f"only rises, to {end:.3g}: the run's {steps:,} steps ended before train.warmup = {warmup:,}"
     held = "The logged rates follow it" if off < 1e-3 else f"The logged rates differ from it by up to {percent(off)}"
-    text = f"The rate {shape}. At step n it is {formula}: train.learning_rate, train.width and train.warmup. {held}."
+    names = "train.learning_rate, train.width, train.warmup" + (", train.rate_ends" if ends else "")
+    text = f"The rate {shape}. At step n it is {formula}: {names}. {held}."
     return f"peak {peak:.3g}", text, figures, "plot “Learning rate”; settings of train"
 
 

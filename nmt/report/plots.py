@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from nmt.report.facts import Facts, Row
-from nmt.report.shown import short
+from nmt.report.shown import short, way_down
 from nmt.report.usage import LOOPBACK, Host, busier, hosts
 
 POINTS = 300  # most points of a curve; longer series are averaged down to it
@@ -108,13 +108,9 @@ def bleu(facts: Facts) -> Plot:
 
 def rate(facts: Facts) -> Plot:
     """The learning rate."""
-    rows, warmup = facts.trains, facts.experiment.train.warmup
+    rows, warmup, ends = facts.trains, facts.experiment.train.warmup, facts.experiment.train.rate_ends
     curves = [Curve("learning rate", column(rows, "step"), column(rows, "learning_rate"))]
-    end = (
-        "then it falls with the inverse square root of the step"
-        if rows[-1]["step"] > warmup
-        else "which this run did not reach"
-    )
+    end = f"then it falls {way_down(ends)}" if rows[-1]["step"] > warmup else "which this run did not reach"
     caption = f"Straight up to the peak at step {warmup:,} (train.warmup), {end}."
     return Plot("rate", "Learning rate", caption, draw("rate", "step", "learning rate", curves))
 

@@ -46,3 +46,8 @@ def listed(words: list[str]) -> str:
 def plural(count: int, noun: str) -> str:
     """`1 rank`, `4 ranks`."""
     return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def way_down(ends: int) -> str:
+    """How the learning rate falls, given `train.rate_ends`."""
+    return f"in a straight line (train.rate_ends = {ends:,})" if ends else "with the inverse square root"

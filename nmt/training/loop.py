@@ -60,9 +60,7 @@ class Trainer:
             self.pulse.at(self.state.step, READING)
             interval.begin()
             update = next(stream)
-            rate = learning_rate(
-                self.state.step, self.settings.learning_rate, self.settings.width, self.settings.warmup
-            )
+            rate = self.rate()
             self.pulse.at(self.state.step, UPDATING)
             interval.end(self.step(update, rate), update)
             done = self.state.step + 1
@@ -86,6 +84,11 @@ class Trainer:
                 self.evaluate(metrics)
             if saving:
                 self.save(interval)
+
+    def rate(self) -> float:
+        """The learning rate of the next update."""
+        s = self.settings
+        return learning_rate(self.state.step, s.learning_rate, s.width, s.warmup, s.rate_ends)
 
     def finished(self) -> bool:
         """Whether all steps are made, or patience has run out."""

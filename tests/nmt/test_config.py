@@ -122,6 +122,8 @@ REFUSED: list[tuple[dict[Any, Any], tuple[str, ...]]] = [
     ({"train": 5}, ("train:", "5")),
     ({"train": {"batch_unit": "words"}}, ("train.batch_unit", "'pairs' or 'tokens'", "'words'")),
     ({"tokenize": {"lowercase": "perhaps"}}, ("tokenize.lowercase", "valid boolean", "'perhaps'")),
+    ({"train": {"rate_ends": 900, "steps": 901, "warmup": 9}}, ("train", "rate_ends 900", "steps (901)")),
+    ({"train": {"rate_ends": 900, "steps": 900, "warmup": 900}}, ("train", "rate_ends 900", "warmup (900)")),
     ({"clean": {"min_words": 81}}, ("clean", "min_words 81", "max_words 80")),
     ({"train": {"width": 100, "heads": 3}}, ("train", "width 100", "multiple of heads (3)")),
     ({"train": {"width": 9, "heads": 3}}, ("train", "width 9", "even")),

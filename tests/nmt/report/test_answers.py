@@ -159,6 +159,13 @@ def test_the_learning_rate_is_explained_with_this_runs_numbers(make_run: Any) ->
     assert "1 · 128^-0.5 · min(n · 300^-1.5, n^-0.5)" in answer.answer
 
 
+def test_a_rate_that_falls_in_a_straight_line_is_explained(make_run: Any) -> None:
+    answer = ask(make_run(settings={"rate_ends": 1_299}))[6]
+    assert answer.figures["final"] == pytest.approx((128 * 300) ** -0.5 * 0.3)
+    assert "1 · 128^-0.5 · min(n · 300^-1.5, 300^-0.5 · (1,300 - n) / 1,000)" in answer.answer
+    assert "straight line (train.rate_ends = 1,299) to" in answer.answer
+
+
 def test_the_training_set_is_measured_raw_clean_and_encoded(make_run: Any) -> None:
     run = make_run()
     figures = ask(run)[7].figures
