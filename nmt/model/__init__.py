@@ -1,1 +1,5 @@
 """The Transformer: shapes, layers, loss, schedule. TensorFlow, no files."""
+
+from nmt.model.processor import keep_off_hidden_tiles
+
+keep_off_hidden_tiles()
