@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ CORES = os.cpu_count() or 1
 OPENNMT = "OpenNMT-tf==2.32.0"
 HERE = Path(__file__).parent
 CACHE = Path(os.environ.get("WMTFLOW_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "wmtflow"))
-ONLY_STEPS = {"log_every": 1, "eval_every": 10**6, "checkpoint_every": 10**6, "average": 1}  # of a timed training
+ONLY_STEPS = {"eval_every": 10**6, "checkpoint_every": 10**6, "average": 1}  # of a timed training
 NAMES = [f"{split}.{language}" for split in ("train", "dev") for language in ("en", "de")]
 
 
@@ -102,13 +103,20 @@ def job(folder: Path, size: Size, work: Path, **settings: Any) -> Job:
     )
 
 
-def trained(settings: Job, warm: int) -> tuple[list[dict[str, Any]], float]:
-    """Train as the pipeline does; the records of the updates after the first `warm`, and the seconds they took."""
-    path = settings.work / "job.json"
-    path.write_text(settings.model_dump_json(), encoding="utf-8")
-    run(training_command(settings, path), lambda _: None)
-    rows = [row for row in read(settings.work / "metrics.jsonl") if row["kind"] == "train"]
-    return rows[warm:], rows[-1]["time"] - rows[warm - 1]["time"]
+def trained(folder: Path, size: Size, work: Path, timed: int, **settings: Any) -> tuple[Job, float, float]:
+    """Train as the pipeline does, `size.warm` updates and then `timed` more; pieces per second of those, padding.
+
+    A line of progress is written every `size.warm` updates, not at each: rank 0 writes it while the others wait.
+    """
+    training = job(folder, size, work, log_every=size.warm, steps=size.warm + timed, **ONLY_STEPS, **settings)
+    path = work / "job.json"
+    path.write_text(training.model_dump_json(), encoding="utf-8")
+    run(training_command(training, path), lambda _: None)
+    first, *rows = [row for row in read(work / "metrics.jsonl") if row["kind"] == "train"]
+    steps = [after["step"] - before["step"] for before, after in pairwise([first, *rows])]
+    pieces = sum(row["pieces_per_step"] * count for row, count in zip(rows, steps, strict=True))
+    padding = sum(row["padding"] * count for row, count in zip(rows, steps, strict=True)) / timed
+    return training, pieces / (rows[-1]["time"] - first["time"]), padding
 
 
 def other_python() -> Path:

@@ -26,7 +26,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from side import CORES, ONLY_STEPS, SIZES, Size, corpus, job, other, trained
+from side import CORES, SIZES, Size, corpus, other, trained
 
 from nmt.corpus.encode import load
 from nmt.training.batches import Batches, Position
@@ -37,21 +37,20 @@ PRODUCT_SECONDS = 4.0
 
 def ours(folder: Path, size: Size, work: Path, ranks: int) -> dict[str, float]:
     """Our half: a training of some updates, the first of them not timed."""
-    last = size.warm + size.timed
     share = replace(size, tokens=size.tokens // ranks)
-    settings = job(folder, share, work, ranks=ranks, threads=CORES // ranks, steps=last, **ONLY_STEPS)
     before = product_rate()
-    timed, seconds = trained(settings, size.warm)
+    settings, pieces, padding = trained(folder, share, work, size.timed, ranks=ranks, threads=CORES // ranks)
     rate = max(before, product_rate())
-    flops = 0.0
+    flops = seen = 0.0
     for rank in range(ranks):
         updates = Batches(load(folder / "ids", "train"), settings.train, settings.seed, rank, ranks)(Position())
-        done = [next(updates) for _ in range(last)][size.warm :]
-        flops += sum(arithmetic(size, settings.vocabulary_size, update) for update in done)
+        for update in [next(updates) for _ in range(size.warm + size.timed)][size.warm :]:
+            flops += arithmetic(size, settings.vocabulary_size, update)
+            seen += sum(int((batch.target > 0).sum()) for batch in update.batches)
     return {
-        "tokens_per_second": sum(row["pieces_per_step"] for row in timed) / seconds,
-        "padding": sum(row["padding"] for row in timed) / len(timed),
-        "gflops": flops / seconds / 1e9,
+        "tokens_per_second": pieces,
+        "padding": padding,
+        "gflops": flops / seen * pieces / 1e9,
         "product_gflops": rate,
     }
 
