@@ -1,4 +1,4 @@
-"""What oneDNN, which multiplies matrices for TensorFlow on CPUs, must know of the processor before its first product."""
+"""What oneDNN, which multiplies matrices for TensorFlow on CPUs, must know of the processor before it begins."""
 
 from __future__ import annotations
 
