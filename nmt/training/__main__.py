@@ -68,22 +68,10 @@ def use_devices(job: Job, ranks: Ranks) -> int:
         mine = gpus[ranks.local_rank % len(gpus)]
         tf.config.set_visible_devices([mine], "GPU")
         tf.config.experimental.set_memory_growth(mine, True)
-    cores = sorted(os.sched_getaffinity(0))
-    threads = job.train.threads or max(len(cores) // ranks.size, 1)
-    if not gpus:
-        os.sched_setaffinity(0, own_cores(cores, threads, ranks))
+    threads = job.train.threads or max((os.cpu_count() or 1) // ranks.size, 1)
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.threading.set_inter_op_parallelism_threads(1 if threads == 1 else 2)
     return threads
-
-
-def own_cores(cores: list[int], threads: int, ranks: Ranks) -> list[int]:
-    """The cores a rank keeps to: a share of its own where the ranks fill the machine, else all of them.
-
-    Ranks that swap cores, as they do when Horovod's threads wake, share one for a while and wait for each other.
-    """
-    fill = ranks.size > 1 and ranks.size * threads == len(cores)
-    return cores[ranks.local_rank * threads :][:threads] if fill else cores
 
 
 def export_average(job: Job) -> None:

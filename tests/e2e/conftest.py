@@ -140,7 +140,7 @@ class Ui(Place):
         """Ask the server, as its own clients do: again if its database is busy (503)."""
         url = f"{self.url}/api{path}"
         for _ in range(10):
-            answer = httpx.get(url, timeout=30) if body is None else httpx.post(url, json=body, timeout=30)
+            answer = httpx.get(url, timeout=120) if body is None else httpx.post(url, json=body, timeout=120)
             if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:
                 break
             time.sleep(2)

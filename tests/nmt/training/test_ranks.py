@@ -5,7 +5,6 @@ import os
 import signal
 import threading
 import time
-from types import SimpleNamespace
 
 import numpy as np
 import psutil
@@ -14,7 +13,6 @@ import pytest
 from nmt.cluster.launch import run, training_command
 from nmt.errors import TrainingError
 from nmt.training import checkpoints
-from nmt.training.__main__ import own_cores
 from nmt.training.loop import Trainer
 from nmt.training.pulse import Watch
 from nmt.training.ranks import Alone
@@ -48,16 +46,6 @@ def running(pid):
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
-
-
-def test_ranks_that_fill_the_machine_keep_to_cores_of_their_own():
-    def cores(rank, threads, size=2, there=(0, 1, 4, 5)):
-        return own_cores(list(there), threads, SimpleNamespace(size=size, local_rank=rank))
-
-    assert (cores(0, 2), cores(1, 2)) == ([0, 1], [4, 5])
-    assert cores(1, 1) == [0, 1, 4, 5]  # half of them are free: the system may choose
-    assert cores(1, 3) == [0, 1, 4, 5]  # more threads than cores
-    assert cores(0, 4, size=1) == [0, 1, 4, 5]
 
 
 def test_two_ranks_make_the_updates_of_one_that_accumulates(job):
