@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol, TypeVar
 
+import tensorflow as tf
+
 from nmt.errors import TrainingError
 
 Tensor = Any
@@ -75,7 +77,11 @@ class Horovod:
         # One by one, not as a group: what is ready travels while the rest is still being computed.
         compression = self.hvd.Compression.fp16 if self.fp16_compression else self.hvd.Compression.none
         summed = [self.hvd.allreduce(tensor, op=self.hvd.Sum, compression=compression) for tensor in gradients]
-        return summed, [self.hvd.allreduce(tensor, op=self.hvd.Sum) for tensor in figures]
+        # Ready since the forward pass, they would be sent after all else: with one thread TensorFlow does first what
+        # became ready last. Held back until the last gradient they travel with it, and no update waits for them alone.
+        with tf.control_dependencies(gradients):
+            together = tf.stack(figures)
+        return summed, tf.unstack(self.hvd.allreduce(together, op=self.hvd.Sum))
 
     def broadcast(self, variables: list[Any]) -> None:
         """Give every rank the first one's values."""
