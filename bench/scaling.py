@@ -1,9 +1,10 @@
-"""How training scales over Horovod ranks: one rank with one thread against two with one thread each.
+"""How training scales over Horovod ranks: the same updates made by one rank with one thread, and by two with one each.
 
     python bench/scaling.py [--rounds 5]
 
-Real trainings, started as the pipeline starts them: all target pieces after the first updates, in which TensorFlow
-compiles, by the time they took.
+Updates of two sizes: of two batches of 4,096 tokens, and of six, close to the 25,000 tokens an update has in the paper
+on the Transformer. One rank accumulates them all, two do half each. Real trainings, started as the pipeline starts
+them: all target pieces after the first updates, in which TensorFlow compiles, by the time they took.
 """
 
 from __future__ import annotations
@@ -11,17 +12,21 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
 from side import SIZES, corpus, trained
 
-TIMED = 36  # updates, after the first few
+TINY = SIZES["tiny"]
+PARTS = (2, 6)  # batches in an update
+WARM, TIMED = 12, 48  # batches
 
 
-def speed(folder: Path, work: Path, ranks: int) -> float:
+def speed(folder: Path, work: Path, ranks: int, parts: int) -> float:
     """Target pieces per second of a training on so many ranks of one thread."""
-    _, pieces, _ = trained(folder, SIZES["tiny"], work, TIMED, ranks=ranks, threads=1)
+    size = replace(TINY, warm=WARM // parts)
+    _, pieces, _ = trained(folder, size, work, TIMED // parts, ranks=ranks, threads=1, accumulate=parts // ranks)
     return pieces
 
 
@@ -31,16 +36,23 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    ratios = []
+    ratios: dict[int, list[float]] = {TINY.tokens * parts: [] for parts in PARTS}
     with tempfile.TemporaryDirectory(prefix="wmtflow-bench-") as place:
-        folder = corpus(Path(place, "corpus"), SIZES["tiny"])
+        folder = corpus(Path(place, "corpus"), TINY)
         for number in range(options.rounds):
-            one, two = (speed(folder, Path(place, f"{number}-{ranks}"), ranks) for ranks in (1, 2))
-            ratios.append(two / one)
-            print(f"round {number + 1}: one rank {one:,.0f} pieces/s, two {two:,.0f}, {two / one:.2f} x", flush=True)
-    print(f"two ranks are {median(ratios):.2f} x one (median of {options.rounds})")
+            for parts, found in zip(PARTS, ratios.values(), strict=True):
+                one, two = (speed(folder, Path(place, f"{number}-{parts}-{r}"), r, parts) for r in (1, 2))
+                found.append(two / one)
+                print(
+                    f"round {number + 1}, {TINY.tokens * parts:,} tokens an update: "
+                    f"one rank {one:,.0f} pieces/s, two {two:,.0f}, {two / one:.2f} x",
+                    flush=True,
+                )
+    for tokens, found in ratios.items():
+        print(f"updates of {tokens:,} tokens: two ranks are {median(found):.2f} x one (median of {options.rounds})")
     if options.json:
-        options.json.write_text(json.dumps({"ratios": ratios, "median": median(ratios)}) + "\n", encoding="utf-8")
+        figures = {tokens: {"ratios": found, "median": median(found)} for tokens, found in ratios.items()}
+        options.json.write_text(json.dumps(figures) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

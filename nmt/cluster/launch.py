@@ -32,6 +32,7 @@ ENDED = re.compile(r"^Process (\d+) exit with status code (\d+)")  # what horovo
 PR_SET_PDEATHSIG = 1
 GPU = Path("/dev/nvidia0")  # there where NVIDIA's driver is
 CORE_RATE = 6e10  # operations per second of a core in training, roughly: it decides only how often Horovod wakes
+WAKING_MS = 0.25  # of a core, for Horovod to find that there is nothing to send
 
 
 def training_command(job: Job, path: Path) -> list[str]:
@@ -52,15 +53,15 @@ def training_command(job: Job, path: Path) -> list[str]:
 def cycle_ms(job: Job) -> float:
     """How often Horovod's own thread wakes to see what can be sent.
 
-    On a CPU each waking takes the core from the model, and each update ends with waiting for one. Measured with updates
-    of 0.3 and of 1 second, the best was some 25 wakings an update.
+    On a CPU each waking takes the core from the model, and each update ends with waiting for one. Cycles of c in an
+    update of u make u / c wakings w and a wait of c / 2 on average; together they are least where c is the root of 2uw.
     """
     settings = job.train
     if settings.cycle_ms or GPU.exists():
         return settings.cycle_ms or 1.0
     threads = settings.threads or max((os.cpu_count() or 1) // settings.ranks, 1)
     update = 6 * job.shape.parameters * settings.pieces_per_update / (threads * CORE_RATE)  # seconds
-    return min(max(round(update * 1_000 / 25), 5), 100)
+    return round(min(math.sqrt(2 * update * 1_000 * WAKING_MS), 100), 1)
 
 
 def mpirun(job: Job) -> list[str]:

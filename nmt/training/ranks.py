@@ -70,13 +70,16 @@ class Horovod:
         self.hvd = hvd
         self.rank, self.size = hvd.rank(), size
         self.local_rank = hvd.local_rank()
-        self.fp16_compression = fp16_compression
+        self.compression = hvd.Compression.fp16 if fp16_compression else hvd.Compression.none
+        self.gpus = bool(tf.config.list_physical_devices("GPU"))
 
     def sum(self, gradients: list[Tensor], figures: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         """Each tensor summed over all ranks. Figures are counts, which 16 bits would round."""
-        # One by one, not as a group: what is ready travels while the rest is still being computed.
-        compression = self.hvd.Compression.fp16 if self.fp16_compression else self.hvd.Compression.none
-        summed = [self.hvd.allreduce(tensor, op=self.hvd.Sum, compression=compression) for tensor in gradients]
+        how = {"op": self.hvd.Sum, "compression": self.compression}
+        if self.gpus:  # what is ready travels while the rest is still being computed
+            summed = [self.hvd.allreduce(tensor, **how) for tensor in gradients]
+        else:  # sending takes the very cores that compute: all at once, and always added in the same order
+            summed = self.hvd.grouped_allreduce(gradients, **how)
         # Ready since the forward pass, they would be sent after all else: with one thread TensorFlow does first what
         # became ready last. Held back until the last gradient they travel with it, and no update waits for them alone.
         with tf.control_dependencies(gradients):

@@ -219,8 +219,8 @@ def test_on_a_cpu_horovod_wakes_as_often_as_suits_the_length_of_an_update(
     monkeypatch.setattr(launch, "GPU", tmp_path / "none")
     tiny = {"ranks": 2, "threads": 1, "layers": 4, "width": 128, "heads": 4, "feed_forward": 256}
     cycles = {tokens: cycle_ms(job(**tiny, batch=tokens, batch_unit="tokens")) for tokens in (64, 1_024, 4_096, 10**6)}
-    assert cycles[64] == 5 and cycles[10**6] == 100  # neither all the time nor hardly ever
-    assert 8 <= cycles[1_024] <= 15 and 30 <= cycles[4_096] <= 50  # where each was measured to be best
+    assert cycles[64] < 5 and cycles[10**6] == 100  # for short updates often, and never hardly ever
+    assert 8 <= cycles[1_024] <= 15 and 16 <= cycles[4_096] <= 30  # where each was measured to be best
     assert cycle_ms(job(**tiny, batch=1_024, batch_unit="tokens", accumulate=4)) == cycles[4_096]
     assert cycle_ms(job(**tiny, batch=128)) > cycle_ms(job(**tiny, batch=128, batch_unit="tokens"))
     monkeypatch.setattr(launch, "GPU", tmp_path)
