@@ -4,14 +4,14 @@ Loss and gradient are computed together, some tokens at a time: no logits-sized 
 one-hot is ever built. With
 uniform smoothing e over V pieces, the target distribution is q = e/V + (1 - e) * [y], so
 
-    loss        = logsumexp(z) - (1 - e) * z_y - e/V * sum(z)
+    loss        = logsumexp(z) - z_y + e * z_y - e/V * sum(z)
     dloss/dz    = softmax(z) - e/V - (1 - e) * [y]
 
-and the one-hot part of the gradient is a gather (towards the hidden states) and a scatter (towards the
-embedding). With softmax(z) = powers / total, the products with the gradient are products with the powers, which
-are then divided, and shifted by e/V, in their few columns rather than in those of the whole vocabulary:
+and the one-hot part of the gradient is a gather (towards the hidden states) and a scatter (towards the embedding).
+logsumexp(z) - z_y is the negative logarithm of y's share in the softmax, which oneDNN makes in one go over the logits.
+The shift by e/V is made in the products' few columns rather than in those of the whole vocabulary:
 
-    dloss/dz . E = (powers . E) / total - e/V * sum over pieces of E            and likewise towards the embedding.
+    dloss/dz . E = softmax(z) . E - e/V * sum over pieces of E - ...            and likewise towards the embedding.
 
 With R-Drop (`apart` > 0) rows 2i and 2i+1 are one token seen through two dropouts, with softmaxes p and q, and their
 divergence is added to the loss of the two:
@@ -27,6 +27,7 @@ import tensorflow as tf
 
 Tensor = Any
 BLOCK = 1_024  # tokens; 1,024 x 32K logits are 128 MB: products of fewer rows run at two thirds of the rate
+TINY = 1e-37  # the share of what 32 bits cannot hold: no loss of one piece is above 85
 
 
 def token_losses(
@@ -51,25 +52,22 @@ def token_losses(
             end = tf.minimum(start + BLOCK, count)
             h, y = hidden[start:end], labels[start:end]
             z = tf.cast(tf.matmul(h, embedding, transpose_b=True), tf.float32)
-            top = tf.reduce_max(z, axis=-1, keepdims=True)
-            powers = tf.exp(z - top)
-            total = tf.reduce_sum(powers, axis=-1, keepdims=True)
-            log_total = tf.squeeze(top + tf.math.log(total), -1)
+            shares = tf.nn.softmax(z)
+            nll_of_each = -tf.math.log(tf.gather(shares, y, batch_dims=1) + TINY)
             long, rows = tf.cast(h, tf.float32), tf.cast(tf.gather(embedding, y), tf.float32)
-            right = tf.reduce_sum(long * rows, axis=-1)  # z_y
-            loss += tf.reduce_sum(log_total - certain * right - spread * tf.linalg.matvec(long, row_sum))
-            nll += tf.reduce_sum(log_total - right)
-            weight = scale / total
+            right = tf.gather(z, y, batch_dims=1)  # z_y
+            loss += tf.reduce_sum(nll_of_each + smoothing * right - spread * tf.linalg.matvec(long, row_sum))
+            nll += tf.reduce_sum(nll_of_each)
             if apart:
-                divergence, powers = towards_each_other(z - log_total[:, None], powers / total, apart / 2)
-                loss, powers, weight = loss + divergence, powers * scale, 1.0
-            elif short != tf.float32:  # 16 bits can hold shares, but not sums of powers
-                powers, weight = powers * weight, 1.0
-            powers = tf.cast(powers, short)
-            towards = tf.cast(tf.matmul(powers, embedding), tf.float32) * weight
+                divergence, shares = towards_each_other(tf.math.log(shares + TINY), shares, apart / 2)
+                loss += divergence
+            after = scale
+            if short != tf.float32:
+                shares, after = tf.cast(shares * scale, short), 1.0
+            towards = tf.cast(tf.matmul(shares, embedding), tf.float32) * after
             towards -= spread * scale * row_sum + certain * scale * rows
             dhidden = dhidden.write(start // BLOCK, tf.cast(towards, short))
-            dembedding += tf.cast(tf.matmul(powers, tf.cast(long * weight, short), transpose_a=True), tf.float32)
+            dembedding += tf.cast(tf.matmul(shares, tf.cast(long * after, short), transpose_a=True), tf.float32)
             return start + BLOCK, loss, nll, dhidden, dembedding
 
         # One block even where there is no token at all: a rank that a short last group left without pairs.
