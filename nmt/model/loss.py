@@ -27,7 +27,7 @@ import tensorflow as tf
 
 Tensor = Any
 BLOCK = 1_024  # tokens; 1,024 x 32K logits are 128 MB: products of fewer rows run at two thirds of the rate
-TINY = 1e-37  # the share of what 32 bits cannot hold: no loss of one piece is above 85
+TINY = 1e-37  # added to shares that may be 0 in 32 bits, so that their logarithm is -85 and not minus infinity
 
 
 def token_losses(
