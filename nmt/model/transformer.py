@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import zlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from nmt.model.loss import token_losses
 from nmt.model.shape import ModelShape, positions
 
 PAD_ID, BEGIN_ID = 0, 2  # as in nmt.corpus.bpe.SPECIALS; a test holds the two together
+PHILOX = 1  # TensorFlow's number for that generator
 LEVELS = 2**16  # of the random numbers of dropout: a rate is met to within 1 / 131,072
 
 
@@ -49,16 +51,16 @@ class Transformer:
         if self.weights["embedding"].dtype != self.precision:
             return self.cast().losses(source, target, smoothing, dropout, scale, r_drop)
         if r_drop:
-            source, target = tf.concat([source, source], 0), tf.concat([target, target], 0)
+            source, target = tf.repeat(source, 2, axis=0), tf.repeat(target, 2, axis=0)
         memory, source_bias = self.encode(source, dropout)
         hidden = self.decode(shift_right(target), memory, source_bias, dropout)
+        if r_drop:
+            hidden, target = side_by_side(hidden), side_by_side(target[..., None])[..., 0]
         real = tf.not_equal(target, PAD_ID)
         # Padding is dropped here, before the softmax, which is the dearest part of a small model.
         hidden, labels = tf.boolean_mask(hidden, real), tf.boolean_mask(target, real)
         weights = tf.convert_to_tensor(self.weights["embedding"])
         times = 2 if r_drop else 1
-        if r_drop:
-            hidden, labels = side_by_side(hidden), side_by_side(labels)
         loss, nll = token_losses(hidden, weights, labels, smoothing, scale, r_drop)
         return loss / times, nll / times, tf.cast(tf.size(labels) // times, tf.float32)
 
@@ -126,9 +128,10 @@ class Transformer:
 
 
 def side_by_side(x: Tensor) -> Tensor:
-    """The first and the second half of x [2n, ...] in turn: rows 0, n, 1, n + 1 ..."""
-    first, second = tf.split(x, 2)
-    return tf.reshape(tf.stack([first, second], axis=1), tf.shape(x))
+    """Two readings of each pair [2n, length, width] as [n, 2 * length, width], those of a piece next to each other."""
+    shape = tf.shape(x)
+    turned = tf.transpose(tf.reshape(x, [-1, 2, shape[1], x.shape[2]]), [0, 2, 1, 3])
+    return tf.reshape(turned, [-1, 2 * shape[1], x.shape[2]])
 
 
 def shift_right(target: Tensor) -> Tensor:
@@ -156,20 +159,23 @@ def nothing_dropped(x: Tensor) -> Tensor:
 NO_DROPOUT = Dropouts(nothing_dropped, nothing_dropped, nothing_dropped)
 
 
-def seeded_dropout(outer: float, inner: float, words: float, seed: int, number: Tensor) -> Dropouts:
+def seeded_dropout(
+    outer: float, inner: float, words: float, seed: int, number: Tensor, first: Tensor | int = 0
+) -> Dropouts:
     """Dropout whose masks follow from the seed, the place in the model, and `number` (of the update and part).
 
-    No generator has a state of its own, so a resumed run draws the masks that the stopped one would have.
+    No generator has a state of its own, so a resumed run draws the masks that the stopped one would have; and a batch
+    cut in two draws those of the whole, `first` being how many rows of it come before these.
     """
-    places = iter(range(1_000_000))
+    places = itertools.count()
+    key = tf.cast(number, tf.uint64)[None]
 
     def at_rate(rate: float, whole: bool = False) -> Dropout:
         dropped = round(rate * LEVELS)
 
         def dropout(x: Tensor) -> Tensor:
-            key = tf.stack([tf.constant(seed * 1_000 + next(places), tf.int64), tf.cast(number, tf.int64)])
-            drawn = tf.shape(x[..., :1] if whole else x)
-            keep = tf.greater_equal(random_levels(drawn, key), tf.constant(dropped, tf.uint16))
+            drawn = random_levels(tf.shape(x[..., :1] if whole else x), key, seed * 1_000 + next(places), first)
+            keep = tf.greater_equal(drawn, tf.constant(dropped, tf.uint16))
             return x * (tf.cast(keep, x.dtype) * (LEVELS / (LEVELS - dropped)))
 
         return dropout if dropped else nothing_dropped
@@ -177,11 +183,23 @@ def seeded_dropout(outer: float, inner: float, words: float, seed: int, number: 
     return Dropouts(at_rate(outer), at_rate(inner), at_rate(words, whole=True))
 
 
-def random_levels(shape: Tensor, key: Tensor) -> Tensor:
-    """Whole numbers below LEVELS. Two are cut from each 32 bits: on a CPU, drawing is much of what dropout costs."""
-    size = tf.reduce_prod(shape)
-    drawn = tf.random.stateless_uniform([(size + 1) // 2], key, minval=None, maxval=None, dtype=tf.int32)
-    return tf.reshape(tf.reshape(tf.bitcast(drawn, tf.uint16), [-1])[:size], shape)
+def random_levels(shape: Tensor, key: Tensor, stream: int, first: Tensor | int) -> Tensor:
+    """Whole numbers below LEVELS, those of rows `first` on; Philox makes 8 of them, of 16 bits, from each counter.
+
+    Drawing is much of what dropout costs on a CPU, so no bit is thrown away but at the end of a row.
+    """
+    row = tf.reduce_prod(shape[1:])
+    counters = (row + 7) // 8
+    start = tf.cast(first, tf.uint64) * tf.cast(counters, tf.uint64)
+    drawn = tf.raw_ops.StatelessRandomUniformFullIntV2(
+        shape=[shape[0], 4 * counters],
+        key=key,
+        counter=tf.stack([start, tf.constant(stream, tf.uint64)]),
+        alg=PHILOX,
+        dtype=tf.int32,
+    )
+    levels = tf.reshape(tf.bitcast(drawn, tf.uint16), [shape[0], 8 * counters])
+    return tf.reshape(levels[:, :row], shape)
 
 
 def initial(name: str, shape: tuple[int, ...], seed: int) -> NDArray[np.float32]:

@@ -27,6 +27,8 @@ from nmt.training.loop import Trainer, say
 from nmt.training.pulse import EXPORTING
 from nmt.training.ranks import Alone, Horovod, Ranks
 
+MOST_LANES = 8  # each has its own copy of the graph and of the gradients
+
 
 def main() -> None:
     """Train what the job file says, then export the averaged model; exit status 1 with one line if it cannot be."""
@@ -34,8 +36,8 @@ def main() -> None:
     threading.Thread(target=end_with_owner, daemon=True, name="owner").start()
     try:
         ranks: Ranks = Horovod(job.train.ranks, job.train.fp16_compression) if job.train.ranks > 1 else Alone()
-        threads = use_devices(job, ranks)
-        trainer = Trainer(job, ranks, threads)
+        threads, lanes = use_devices(job, ranks)
+        trainer = Trainer(job, ranks, threads, lanes)
         with trainer.pulse:
             with Sampler(job.work / "monitor.jsonl") if ranks.rank == 0 else nullcontext():
                 trainer.run()
@@ -60,8 +62,11 @@ def end_with_owner() -> None:
     os._exit(1)
 
 
-def use_devices(job: Job, ranks: Ranks) -> int:
-    """One GPU per rank where there are GPUs; an even share of the cores otherwise. Returns how many cores."""
+def use_devices(job: Job, ranks: Ranks) -> tuple[int, int]:
+    """One GPU per rank where there are GPUs; an even share of the cores otherwise.
+
+    Returns how many cores, and in how many lanes they go through a batch.
+    """
     tf.config.optimizer.set_jit("autoclustering" if job.train.xla else False)
     gpus = tf.config.list_physical_devices("GPU")
     if gpus:
@@ -69,9 +74,10 @@ def use_devices(job: Job, ranks: Ranks) -> int:
         tf.config.set_visible_devices([mine], "GPU")
         tf.config.experimental.set_memory_growth(mine, True)
     threads = job.train.threads or max((os.cpu_count() or 1) // ranks.size, 1)
-    tf.config.threading.set_intra_op_parallelism_threads(threads)
-    tf.config.threading.set_inter_op_parallelism_threads(1 if threads == 1 else 2)
-    return threads
+    lanes = 1 if gpus else min(threads, MOST_LANES)
+    tf.config.threading.set_intra_op_parallelism_threads(threads // lanes)
+    tf.config.threading.set_inter_op_parallelism_threads(min(threads, max(lanes, 2)))
+    return threads, lanes
 
 
 def export_average(job: Job) -> None:

@@ -1,7 +1,7 @@
 """Which pairs are in which update: a function of the data and the seed alone.
 
-An epoch is planned as a list of groups, one group per update. Pairs of like length are grouped, so little
-is padded; the groups come in random order. A group is shared out among P = ranks x accumulate parts: part p takes
+An epoch is planned as a list of groups, one group per update. Pairs of like lengths in both languages are grouped, so
+little is padded; the groups come in random order. A group is shared out among P = ranks x accumulate parts: part p takes
 every P-th pair, and rank r of R does parts r, r + R, r + 2R ... one after the other. So each pair is seen once per
 epoch by exactly one rank, parts have equal work, and P parts of n are the same updates as one of P x n, whoever
 does them.
@@ -66,7 +66,9 @@ class Batches:
         self.ranks, self.parts = ranks, ranks * settings.accumulate
         source, target = np.diff(data.source_offsets), np.diff(data.target_offsets)
         self.longer = np.maximum(source, target)
-        self.target_lengths = target
+        # Lengths at which the target's lead over the source rises take turns with such at which it falls, so that in
+        # sorted order neighbours are alike in both languages, even where one length ends and the next begins.
+        self.lead = np.where(self.longer % 2, target - source, source - target)
         self.usable = np.flatnonzero(self.longer <= settings.max_length + 1)  # </s> does not count
         if not len(self.usable):
             raise CorpusError(f"no training pair has at most train.max_length = {settings.max_length} pieces")
@@ -75,8 +77,8 @@ class Batches:
         """The groups of an epoch, in the order they are trained on."""
         generator = np.random.default_rng([self.seed, epoch])
         drawn = generator.permutation(self.usable)
-        # Sorting is stable, so pairs of equal length keep their random order: other groups every epoch.
-        drawn = drawn[np.lexsort((self.target_lengths[drawn], self.longer[drawn]))]
+        # Sorting is stable, so pairs of equal lengths keep their random order: other groups every epoch.
+        drawn = drawn[np.lexsort((self.lead[drawn], self.longer[drawn]))]
         groups = list(self.cut(drawn))
         return [groups[index] for index in generator.permutation(len(groups))]
 

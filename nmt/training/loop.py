@@ -32,11 +32,11 @@ SHOWN = 5  # line numbers told of a bad update; the file has them all
 class Trainer:
     """One rank of a training. Only the first rank writes and speaks."""
 
-    def __init__(self, job: Job, ranks: Ranks, threads: int = 0) -> None:
+    def __init__(self, job: Job, ranks: Ranks, threads: int = 0, lanes: int = 1) -> None:
         self.job, self.ranks, self.settings, self.threads = job, ranks, job.train, threads
         self.data = encode.load(job.data, "train")
         self.batches = Batches(self.data, job.train, job.seed, ranks.rank, ranks.size)
-        self.step = Step(job, ranks)
+        self.step = Step(job, ranks, lanes)
         self.saved = self.step.saved()
         self.state = State()
         self.pulse = Pulse(job.work / "pulse", ranks.rank)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import tensorflow as tf
@@ -15,15 +17,20 @@ from nmt.training.ranks import Ranks
 
 Tensor = Any
 IDS = tf.TensorSpec([None, None], tf.int32)
+COUNT = tf.TensorSpec([], tf.int32)
 NUMBER = tf.TensorSpec([], tf.int64)
 RATE = tf.TensorSpec([], tf.float32)
 
 
 class Step:
-    """The model, its optimizer, and the functions that TensorFlow compiles."""
+    """The model, its optimizer, and the functions that TensorFlow compiles.
 
-    def __init__(self, job: Job, ranks: Ranks) -> None:
-        self.settings, self.seed, self.ranks = job.train, job.seed, ranks
+    On a CPU a batch is shared out among `lanes`, each of which one thread goes through by itself: threads that share
+    every operation instead wait for each other at the end of every operation.
+    """
+
+    def __init__(self, job: Job, ranks: Ranks, lanes: int = 1) -> None:
+        self.settings, self.seed, self.ranks, self.lanes = job.train, job.seed, ranks, lanes
         self.model = Transformer(job.shape, job.seed, job.train.precision)
         self.adam = Adam(self.model.weights, job.train)
         self.scale = LossScale(job.train.precision)
@@ -35,6 +42,8 @@ class Step:
         self.whole = tf.function(self._whole, input_signature=[IDS, IDS, RATE])
         self.part = tf.function(self._part, input_signature=[IDS, IDS, NUMBER])
         self.close = tf.function(self._close, input_signature=[RATE])
+        traced = tf.function(self._lane, input_signature=[IDS, IDS, COUNT, NUMBER])  # once, for all lanes
+        self.lane = traced if lanes > 1 else self._lane
         self.measure = tf.function(self._measure, input_signature=[IDS, IDS])
 
     def __call__(self, update: Update, rate: float) -> Tensor:
@@ -65,11 +74,22 @@ class Step:
     def gradients(self, source: Tensor, target: Tensor, part: Tensor | int) -> list[Tensor]:
         """[gradient of each weight, loss, nll, pieces] of one batch: sums over its pieces, gradients scaled.
 
-        Dropout masks depend on the part of the update, not on the rank that does it.
+        Dropout masks depend on the part of the update, not on the rank or the lane that does it.
         """
         number = self.number * (self.ranks.size * self.settings.accumulate) + tf.cast(part, tf.int64)
+        return self.in_lanes(source, target, lambda *pairs: self.lane(*pairs, number))
+
+    def in_lanes(self, source: Tensor, target: Tensor, work: Callable[..., list[Tensor]]) -> list[Tensor]:
+        """What `work` makes of each lane's pairs and of how many come before them, added up."""
+        bounds = tf.unstack(tf.shape(source)[0] * tf.range(self.lanes + 1) // self.lanes)
+        found = [work(source[begin:end], target[begin:end], begin) for begin, end in pairwise(bounds)]
+        return [tf.add_n(values) for values in zip(*found, strict=True)]
+
+    def _lane(self, source: Tensor, target: Tensor, before: Tensor, number: Tensor) -> list[Tensor]:
+        """The gradients of one lane's pairs, through the dropout masks of that number."""
         outer, inner, words = self.settings.dropout, self.settings.inner_dropout, self.settings.word_dropout
-        dropout = seeded_dropout(outer, outer if inner is None else inner, words, self.seed, number)
+        before *= 2 if self.settings.r_drop else 1  # rows: it reads each pair twice
+        dropout = seeded_dropout(outer, outer if inner is None else inner, words, self.seed, number, before)
         scale = self.scale.value if self.scale.used else 1.0
         with tf.GradientTape() as tape:
             loss, nll, pieces = self.model.losses(
@@ -110,7 +130,11 @@ class Step:
 
     def _measure(self, source: Tensor, target: Tensor) -> Tensor:
         """[loss, nll, pieces] of a batch without dropout: sums over its pieces."""
-        return tf.stack(self.model.losses(source, target, self.settings.label_smoothing, NO_DROPOUT))
+
+        def losses(source: Tensor, target: Tensor, _: Tensor) -> list[Tensor]:
+            return list(self.model.losses(source, target, self.settings.label_smoothing, NO_DROPOUT))
+
+        return tf.stack(self.in_lanes(source, target, losses))
 
     def variables(self) -> list[Any]:
         """Everything a checkpoint holds."""

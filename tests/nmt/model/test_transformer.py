@@ -143,8 +143,8 @@ def test_word_dropout_takes_whole_pieces_from_both_languages(model):
 
 def test_dropout_is_the_plain_formula_on_its_random_numbers():
     """x / (1 - rate) where the number of that place is high enough, else 0; the gradient is masked alike."""
-    x = tf.Variable(tf.random.stateless_normal([3, 5, 7], [1, 1]))  # an odd size: the last 32 bits are half used
-    levels = random_levels(tf.constant([3, 5, 7]), tf.constant([1_000, 7], tf.int64)).numpy()
+    x = tf.Variable(tf.random.stateless_normal([3, 5, 7], [1, 1]))  # rows of 35: of the last 128 bits most are left
+    levels = random_levels(tf.constant([3, 5, 7]), tf.constant([7], tf.uint64), 1_000, 0).numpy()
     kept = levels >= round(0.3 * LEVELS)
     with tf.GradientTape() as tape:
         dropped = seeded_dropout(0.3, 0.0, 0.0, 1, tf.constant(7)).outer(x)
@@ -155,8 +155,19 @@ def test_dropout_is_the_plain_formula_on_its_random_numbers():
     )
 
 
+def test_rows_draw_the_same_numbers_whether_alone_or_in_a_batch():
+    key = tf.constant([7], tf.uint64)
+    for row in ([5, 7], [8], [3]):
+        whole = random_levels(tf.constant([9, *row]), key, 1, 0).numpy()
+        parts = [
+            random_levels(tf.constant([end - begin, *row]), key, 1, begin) for begin, end in ((0, 4), (4, 4), (4, 9))
+        ]
+        np.testing.assert_array_equal(np.concatenate(parts), whole)
+        assert not np.array_equal(whole, random_levels(tf.constant([9, *row]), key, 2, 0))
+
+
 def test_random_levels_are_even_and_unrelated_to_their_neighbours():
-    levels = random_levels(tf.constant([200, 1_000]), tf.constant([1, 2], tf.int64)).numpy().ravel() / LEVELS
+    levels = random_levels(tf.constant([200, 1_000]), tf.constant([2], tf.uint64), 1, 0).numpy().ravel() / LEVELS
     counts = np.histogram(levels, bins=16, range=(0, 1))[0]
     assert abs(counts / len(levels) - 1 / 16).max() < 0.003
     assert abs(np.corrcoef(levels[:-1], levels[1:])[0, 1]) < 0.01

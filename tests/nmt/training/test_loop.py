@@ -32,17 +32,29 @@ def test_it_learns(job):
     assert rows[-1][1] < rows[0][1] - 0.5
 
 
-def test_a_stopped_run_gives_the_losses_of_one_never_stopped(job):
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_a_stopped_run_gives_the_losses_of_one_never_stopped(job, lanes):
     whole, stopped = job("whole", steps=6), job("stopped", steps=3)
-    Trainer(whole, Alone()).run()
-    Trainer(stopped, Alone()).run()
+    Trainer(whole, Alone(), lanes=lanes).run()
+    Trainer(stopped, Alone(), lanes=lanes).run()
     more = stopped.model_copy(update={"train": stopped.train.model_copy(update={"steps": 6})})
-    Trainer(more, Alone()).run()
+    Trainer(more, Alone(), lanes=lanes).run()
     assert losses(more) == losses(whole)  # to the last digit: weights, moments, data position, dropout
     last = [checkpoints.listed(done.work / "checkpoints")[-1] for done in (whole, more)]
     for name in whole.shape.weights():
         first, second = (checkpoints.average([path], [name])[name] for path in last)
         np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("more", [{}, {"r_drop": 2.0}, {"accumulate": 3}, {"batch": 1, "batch_unit": "pairs"}], ids=str)
+def test_a_batch_shared_out_among_lanes_makes_the_same_update(job, more):
+    """Dropout and all; also where a batch has fewer pairs than there are lanes."""
+    one, three = job("one", steps=4, **more), job("three", steps=4, **more)
+    Trainer(one, Alone()).run()
+    Trainer(three, Alone(), lanes=3).run()
+    np.testing.assert_allclose(losses(three), losses(one), rtol=1e-5)
+    dev = [[row["loss"] for row in read(done.work / "metrics.jsonl") if row["kind"] == "eval"] for done in (three, one)]
+    np.testing.assert_allclose(*dev, rtol=1e-5)
 
 
 def test_what_came_after_the_checkpoint_is_done_again_not_twice(job):
