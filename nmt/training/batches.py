@@ -1,9 +1,9 @@
 """Which pairs are in which update: a function of the data and the seed alone.
 
 An epoch is planned as a list of groups, one group per update. Pairs of like lengths in both languages are grouped, so
-little is padded; the groups come in random order. A group is shared out among P = ranks x accumulate parts: part p takes
-every P-th pair, and rank r of R does parts r, r + R, r + 2R ... one after the other. So each pair is seen once per
-epoch by exactly one rank, parts have equal work, and P parts of n are the same updates as one of P x n, whoever
+little is padded; the groups come in random order. A group is shared out among P = ranks x accumulate parts: part p
+takes every P-th pair, and rank r of R does parts r, r + R, r + 2R ... one after the other. So each pair is seen once
+per epoch by exactly one rank, parts have equal work, and P parts of n are the same updates as one of P x n, whoever
 does them.
 """
 
