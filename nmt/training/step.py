@@ -77,7 +77,7 @@ class Step:
         Dropout masks depend on the part of the update, not on the rank or the lane that does it.
         """
         number = self.number * (self.ranks.size * self.settings.accumulate) + tf.cast(part, tf.int64)
-        return self.in_lanes(source, target, lambda *pairs: self.lane(*pairs, number))
+        return self.in_lanes(source, target, lambda s, t, before: self.lane(s, t, before, number))
 
     def in_lanes(self, source: Tensor, target: Tensor, work: Callable[..., list[Tensor]]) -> list[Tensor]:
         """What `work` makes of each lane's pairs and of how many come before them, added up."""
