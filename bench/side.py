@@ -43,15 +43,14 @@ class Size:
     feed_forward: int
     merges: int
     pairs: int
-    ranks: int  # of ours where --ranks does not say: with few weights one per core, with many one that has all cores
     tokens: int  # padded pieces of the longer side in a batch
     warm: int  # updates before the clock starts
     timed: int
 
 
 SIZES = {
-    "tiny": Size(4, 128, 4, 256, merges=10_000, pairs=40_000, ranks=CORES, tokens=4_096, warm=6, timed=12),
-    "base": Size(6, 512, 8, 2_048, merges=32_000, pairs=150_000, ranks=1, tokens=4_096, warm=2, timed=3),
+    "tiny": Size(4, 128, 4, 256, merges=10_000, pairs=40_000, tokens=4_096, warm=6, timed=12),
+    "base": Size(6, 512, 8, 2_048, merges=32_000, pairs=150_000, tokens=4_096, warm=2, timed=3),
 }
 
 

@@ -1,11 +1,10 @@
 """Training speed: ours beside OpenNMT-tf 2.32, the same model size on the same pieces with the same token budget.
 
-    python bench/train.py [--size tiny] [--size base] [--rounds 3] [--ranks 2]
+    python bench/train.py [--size tiny] [--size base] [--rounds 3] [--ranks 1]
 
-Both train in turn on all cores. Theirs is one process with as many threads, which is how OpenNMT-tf uses a machine
-without GPUs, under TensorFlow's own defaults. Ours is a real training as the pipeline starts it: at tiny one Horovod
-rank of one thread per core, each with its share of the token budget, so that an update has the same tokens; at base,
-where ranks would add up 61 million gradients at each update, one process with all threads. `--ranks` decides otherwise.
+Both train in turn on all cores, each in one process with a thread per core: theirs under TensorFlow's own defaults, as
+OpenNMT-tf uses a machine without GPUs; ours a real training as the pipeline starts it. With `--ranks` ours is so many
+Horovod processes, each with its share of the cores and of the token budget, so that an update has the same tokens.
 Prints target pieces per second, the ratio, padding, and the share of this machine's matrix-product rate
 that our arithmetic reaches: the median of products of one process with all threads, for some seconds just before and
 just after the training, the better of the two. JSON with --json.
@@ -88,10 +87,9 @@ def arithmetic(size: Size, vocabulary: int, update: Any) -> float:
     return total
 
 
-def measure(name: str, rounds: int, asked: int) -> dict[str, Any]:
+def measure(name: str, rounds: int, ranks: int) -> dict[str, Any]:
     """Both in turn, several rounds."""
     size = SIZES[name]
-    ranks = asked or size.ranks
     print(
         f"{name}: ours {ranks} ranks x {CORES // ranks} threads, 1/{ranks} of the batch each; "
         f"OpenNMT-tf one process, {CORES} threads"
@@ -124,7 +122,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--size", action="append", choices=SIZES, help="default: both")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--ranks", type=int, default=0, help="of ours; default: as suits the size")
+    parser.add_argument("--ranks", type=int, default=1, help="processes of ours")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--product", action="store_true", help=argparse.SUPPRESS)  # only the matrix product's rate
     options = parser.parse_args()

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from nmt.model import layers
+from nmt.model import kernels, layers
 from nmt.model.layers import MASKED, Dropout, Tensor
 from nmt.model.loss import token_losses
 from nmt.model.shape import ModelShape, positions
@@ -174,7 +174,10 @@ def seeded_dropout(
         dropped = round(rate * LEVELS)
 
         def dropout(x: Tensor) -> Tensor:
-            drawn = random_levels(tf.shape(x[..., :1] if whole else x), key, seed * 1_000 + next(places), first)
+            stream = seed * 1_000 + next(places)
+            if kernels.library and x.dtype == tf.float32 and not whole:
+                return kernels.drop(x, key, stream, tf.cast(first, tf.uint64), dropped)
+            drawn = random_levels(tf.shape(x[..., :1] if whole else x), key, stream, first)
             keep = tf.greater_equal(drawn, tf.constant(dropped, tf.uint16))
             return x * (tf.cast(keep, x.dtype) * (LEVELS / (LEVELS - dropped)))
 

@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 # Settings take part in a key by value; the others write no stage's bytes.
 EXEMPT = ("nmt.config", "nmt.errors", "nmt.progress", "nmt.store", "nmt.cluster", "nmt.monitor")
-DATA_SUFFIXES = {".tsv", ".j2", ".css"}
+DATA_SUFFIXES = {".tsv", ".j2", ".css", ".cc"}
 
 
 def digests(*modules: str, root: Path = ROOT) -> dict[str, str]:

@@ -19,6 +19,7 @@ import tensorflow as tf
 from nmt.cluster.launch import owner_is_gone
 from nmt.decoding.export import export
 from nmt.errors import WmtflowError
+from nmt.model import kernels
 from nmt.monitor.sampler import Sampler
 from nmt.store.store import remove
 from nmt.training import checkpoints
@@ -77,6 +78,10 @@ def use_devices(job: Job, ranks: Ranks) -> tuple[int, int]:
     lanes = 1 if gpus else min(threads, MOST_LANES)
     tf.config.threading.set_intra_op_parallelism_threads(threads // lanes)
     tf.config.threading.set_inter_op_parallelism_threads(min(threads, max(lanes, 2)))
+    if not gpus and not job.train.xla and lanes == threads:  # a kernel of ours has one thread; XLA would split at it
+        trouble = kernels.use()
+        if trouble and ranks.rank == 0:
+            say(trouble)
     return threads, lanes
 
 

@@ -1,0 +1,120 @@
+"""Our own kernels: the same dropout as TensorFlow's operations to the last bit, the same norm to its rounding."""
+
+import shutil
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from nmt.model import kernels, layers
+from nmt.model.shape import ModelShape
+from nmt.model.transformer import Transformer, seeded_dropout
+
+pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs a C++ compiler: apt-get install -y g++")
+SHAPES = [(9, 5, 7), (3, 16), (40, 12, 128), (5, 3), (1, 1_000), (0, 4), (4, 2, 0)]
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    """The kernels, freshly compiled; in use only where a test says so."""
+    assert kernels.use(tmp_path_factory.mktemp("cache")) == ""
+    found, kernels.library = kernels.library, None
+    return found
+
+
+@pytest.fixture
+def both(library, monkeypatch):
+    """Call a function without the kernels and with them."""
+
+    def call(function):
+        plain = function()
+        monkeypatch.setattr(kernels, "library", library)
+        own = function()
+        monkeypatch.setattr(kernels, "library", None)
+        return plain, own
+
+    return call
+
+
+def dropped(shape, seed, number, first, rate=0.3):
+    """What dropout makes of some numbers, and the gradient that comes back through it."""
+    x = tf.Variable(tf.random.stateless_normal(shape, [1, 2]))
+    with tf.GradientTape() as tape:
+        y = seeded_dropout(rate, 0.0, 0.0, seed, tf.constant(number, tf.int64), tf.constant(first)).outer(x)
+        total = tf.reduce_sum(y * tf.random.stateless_normal(shape, [3, 4]))
+    return y.numpy(), tf.convert_to_tensor(tape.gradient(total, x)).numpy()
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_dropout_is_tensorflows_to_the_last_bit(both, shape):
+    for seed, number, first, rate in ((1, 7, 0, 0.3), (2**31 - 1, 2**40, 1_234, 0.1), (0, 0, 2**30, 0.99)):
+        plain, own = both(lambda: dropped(shape, seed, number, first, rate))  # noqa: B023 (called at once)
+        np.testing.assert_array_equal(own[0], plain[0])
+        np.testing.assert_array_equal(own[1], plain[1])
+
+
+def test_processors_without_wide_registers_draw_the_same(tmp_path):
+    """In a process of its own: TensorFlow knows each operation by its name."""
+    script = f"""
+        import numpy as np, tensorflow as tf
+        from pathlib import Path
+        from nmt.model import kernels
+        from tests.nmt.model.test_kernels import SHAPES, dropped
+        plain = [dropped(shape, 1, 7, 5) for shape in SHAPES]
+        kernels.FLAGS.append("-DPORTABLE")
+        assert kernels.use(Path({str(tmp_path)!r})) == ""
+        for before, shape in zip(plain, SHAPES):
+            for left, right in zip(before, dropped(shape, 1, 7, 5)):
+                np.testing.assert_array_equal(left, right)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("width", [8, 9, 33, 512])
+@pytest.mark.parametrize("rows", [1, 7, 300])
+def test_norm_and_its_gradient_are_the_plain_ones(both, rows, width):
+    x, scale, bias, dy = (
+        tf.Variable(1.5 + tf.random.stateless_normal(shape, [seed, 1]))
+        for seed, shape in enumerate(([rows, width], [width], [width], [rows, width]))
+    )
+
+    def normed():
+        weights = {"n/scale": scale, "n/bias": bias}
+        with tf.GradientTape() as tape:
+            y = layers.norm(tf.reshape(x, [rows, 1, width]), weights, "n")
+        return [y, *tape.gradient(y, [x, scale, bias], tf.reshape(dy, [rows, 1, width]))]
+
+    plain, own = both(normed)
+    for left, right in zip(own, plain, strict=True):
+        np.testing.assert_allclose(left, right, rtol=2e-5, atol=2e-5 * rows)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_model_computes_with_them_what_it_computes_without(both, precision):
+    model = Transformer(ModelShape(60, 2, 32, 4, 64), 1, precision)
+    source, target = (tf.random.stateless_uniform([6, 9], [1, n], 4, 60, tf.int32) for n in (1, 2))
+
+    def gradients():
+        with tf.GradientTape() as tape:
+            loss, *_ = model.losses(source, target, 0.1, seeded_dropout(0.2, 0.1, 0.1, 1, tf.constant(7, tf.int64)))
+        return [loss, *map(tf.convert_to_tensor, tape.gradient(loss, list(model.weights.values())))]
+
+    plain, own = both(gradients)
+    for left, right in zip(own, plain, strict=True):
+        assert float(tf.norm(left - right)) <= (1e-5 if precision == "float32" else 0.05) * float(tf.norm(right))
+
+
+def test_they_are_compiled_once_and_a_broken_compiler_is_told(tmp_path, monkeypatch):
+    first = kernels.compiled(tmp_path)
+    assert [first] == list(tmp_path.iterdir())
+    made = first.stat().st_mtime_ns
+    assert kernels.compiled(tmp_path) == first and first.stat().st_mtime_ns == made
+    for compiler, why in (("no-such-compiler", "no-such-compiler"), ("false", "status 1")):
+        monkeypatch.setenv("CXX", compiler)
+        told = kernels.use(tmp_path)
+        assert why in told and "apt-get install -y g++" in told
+    assert kernels.library is None
