@@ -22,6 +22,7 @@ import psutil
 
 from nmt.errors import TrainingError
 from nmt.training.job import Job
+from nmt.training.threads import shared_out
 
 OWNER = "WMTFLOW_OWNER"  # the process whose end ends every rank
 FAMILY = "WMTFLOW_FAMILY"  # marks all processes that one command has started, whatever session they moved to
@@ -59,8 +60,8 @@ def cycle_ms(job: Job) -> float:
     settings = job.train
     if settings.cycle_ms or GPU.exists():
         return settings.cycle_ms or 1.0
-    threads = settings.threads or max((os.cpu_count() or 1) // settings.ranks, 1)
-    update = 6 * job.shape.parameters * settings.pieces_per_update / (threads * CORE_RATE)  # seconds
+    cores = shared_out(settings, gpu=False).all
+    update = 6 * job.shape.parameters * settings.pieces_per_update / (cores * CORE_RATE)  # seconds
     return round(min(math.sqrt(2 * update * 1_000 * WAKING_MS), 100), 1)
 
 

@@ -14,7 +14,8 @@ import psutil
 from nmt.config import Experiment, data_folder
 from nmt.corpus.sources import download_bytes
 from nmt.errors import MachineError
-from nmt.model.shape import ModelShape
+from nmt.model.shape import LOSS_BLOCK, ModelShape
+from nmt.training.threads import shared_out
 
 GB = 1e9
 PAIR_BYTES = 250  # a built-in pair on disk, both sides
@@ -81,8 +82,12 @@ def corpus_bytes(experiment: Experiment) -> float:
 
 
 def memory(experiment: Experiment) -> Check:
-    """Weights, gradients and both moments in every rank, with TensorFlow itself and its activations."""
-    each = shape(experiment).parameters * 4 * 5 + 0.8 * GB
+    """Weights, gradients and both moments in every rank, with TensorFlow itself and its activations.
+
+    Every lane has gradients of its own, and of the loss a block of logits and of their softmax.
+    """
+    model, lanes = shape(experiment), shared_out(experiment.train, gpu=gpu_count() > 0).lanes
+    each = 4 * (model.parameters * (4 + lanes) + 2 * lanes * LOSS_BLOCK * model.vocabulary) + 0.8 * GB
     need = each * experiment.train.ranks / GB
     free = psutil.virtual_memory().available / GB
     fix = "Use fewer ranks (--set train.ranks=1), a smaller model, or a larger machine."

@@ -81,7 +81,7 @@ const auto draw = philox;
 #endif
 
 FOR_EACH_PROCESSOR void keep(const float* x, const uint16_t* levels, int dropped, float scale, int count, float* y) {
-  for (int i = 0; i < count; ++i) y[i] = levels[i] >= dropped ? x[i] * scale : 0.0f;
+  for (int i = 0; i < count; ++i) y[i] = x[i] * (levels[i] >= dropped ? scale : 0.0f);
 }
 
 // Rows are drawn each from a counter of its own on, so that a part of a batch draws what the whole would.
@@ -170,11 +170,13 @@ struct Call {
     TF_GetInput(context, index, &held[count], status);
     return fine() ? held[count++] : nullptr;
   }
-  float* output(int index, const int64_t* sizes, int rank) {
+  bool output(int index, const int64_t* sizes, int rank, float** values) {  // of no size, they may be nowhere
     int64_t total = 1;
     for (int i = 0; i < rank; ++i) total *= sizes[i];
     held[count] = TF_AllocateOutput(context, index, TF_FLOAT, sizes, rank, total * sizeof(float), status);
-    return fine() ? static_cast<float*>(TF_TensorData(held[count++])) : nullptr;
+    if (!fine()) return false;
+    *values = static_cast<float*>(TF_TensorData(held[count++]));
+    return true;
   }
 };
 
@@ -216,14 +218,14 @@ void drop_compute(void* given, TF_OpKernelContext* context) {
   const TF_Tensor *x = call.input(0), *key = call.input(1), *first = call.input(2);
   if (!x || !key || !first) return;
   const Shape shape(x);
-  float* y = call.output(0, shape.sizes, shape.rank);
-  if (!y || shape.count == 0) return;
+  float* y;
+  if (!call.output(0, shape.sizes, shape.rank, &y) || shape.count == 0) return;
   drop(data<float>(x), shape.sizes[0], shape.count / shape.sizes[0], *data<uint64_t>(key), settings->stream,
        *data<uint64_t>(first), static_cast<int>(settings->dropped), y);
 }
 
 void* norm_create(TF_OpKernelConstruction* construction) {
-  auto* epsilon = new float;
+  auto* epsilon = new float{};
   TF_Status* status = TF_NewStatus();
   TF_OpKernelConstruction_GetAttrFloat(construction, "epsilon", epsilon, status);
   if (TF_GetCode(status) != TF_OK) TF_OpKernelConstruction_Failure(construction, status);
@@ -239,9 +241,9 @@ void norm_compute(void* epsilon, TF_OpKernelContext* context) {
   if (!x || !scale || !bias) return;
   const Shape shape(x);
   const int64_t width = shape.sizes[shape.rank - 1], rows = shape.count / width;
-  float *y = call.output(0, shape.sizes, shape.rank), *means = call.output(1, &rows, 1);
-  float* inverses = call.output(2, &rows, 1);
-  if (!y || !means || !inverses) return;
+  float *y, *means, *inverses;
+  if (!call.output(0, shape.sizes, shape.rank, &y) || !call.output(1, &rows, 1, &means)) return;
+  if (!call.output(2, &rows, 1, &inverses)) return;
   normalise(data<float>(x), data<float>(scale), data<float>(bias), rows, width, *static_cast<float*>(epsilon), y, means,
             inverses);
 }
@@ -253,9 +255,9 @@ void norm_gradient_compute(void*, TF_OpKernelContext* context) {
   if (!dy || !x || !means || !inverses || !scale) return;
   const Shape shape(x);
   const int64_t width = shape.sizes[shape.rank - 1];
-  float *dx = call.output(0, shape.sizes, shape.rank), *dscale = call.output(1, &width, 1);
-  float* dbias = call.output(2, &width, 1);
-  if (!dx || !dscale || !dbias) return;
+  float *dx, *dscale, *dbias;
+  if (!call.output(0, shape.sizes, shape.rank, &dx) || !call.output(1, &width, 1, &dscale)) return;
+  if (!call.output(2, &width, 1, &dbias)) return;
   normalise_back(data<float>(dy), data<float>(x), data<float>(means), data<float>(inverses), data<float>(scale),
                  shape.count / width, width, dx, dscale, dbias);
 }
@@ -279,8 +281,13 @@ const Operation kOperations[] = {
      {"dx: float", "dscale: float", "dbias: float"}, {}, nullptr, norm_gradient_compute, nullptr},
 };
 
-void shapes_unknown(TF_ShapeInferenceContext* context, TF_Status* status) {
+// The first output has the shape of the first input; of the others nobody asks.
+void infer_shapes(TF_ShapeInferenceContext* context, TF_Status* status) {
   TF_ShapeInferenceContextSetUnknownShape(context, status);
+  TF_ShapeHandle* shape = TF_NewShapeHandle();
+  if (TF_GetCode(status) == TF_OK) TF_ShapeInferenceContextGetInput(context, 0, shape, status);
+  if (TF_GetCode(status) == TF_OK) TF_ShapeInferenceContextSetOutput(context, 0, shape, status);
+  TF_DeleteShapeHandle(shape);
 }
 
 __attribute__((constructor)) void register_all() {
@@ -290,7 +297,7 @@ __attribute__((constructor)) void register_all() {
     for (const char* text : operation.attributes) if (text) TF_OpDefinitionBuilderAddAttr(definition, text);
     for (const char* text : operation.inputs) if (text) TF_OpDefinitionBuilderAddInput(definition, text);
     for (const char* text : operation.outputs) if (text) TF_OpDefinitionBuilderAddOutput(definition, text);
-    TF_OpDefinitionBuilderSetShapeInferenceFunction(definition, shapes_unknown);
+    TF_OpDefinitionBuilderSetShapeInferenceFunction(definition, infer_shapes);
     TF_RegisterOpDefinition(definition, status);
     TF_KernelBuilder* kernel =
         TF_NewKernelBuilder(operation.name, "CPU", operation.create, operation.compute, operation.remove);

@@ -11,6 +11,7 @@ import os
 import platform
 import shlex
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -25,31 +26,47 @@ library: Any = None  # the kernels, once they are in use
 
 
 def use(cache: Path | None = None) -> str:
-    """Compute with these kernels in this process from now on; returns why that cannot be, if so, and what helps."""
+    """Compute with these kernels in this process from now on; returns why that cannot be, if so.
+
+    Whatever goes wrong, the training must not: TensorFlow's operations do the same, slower.
+    """
     global library
     try:
-        library = tf.load_op_library(str(compiled(cache or default_cache())))
-    except (OSError, subprocess.CalledProcessError, tf.errors.NotFoundError) as error:
+        library = loaded(cache or default_cache())
+    except (OSError, RuntimeError, ValueError, subprocess.SubprocessError, tf.errors.OpError) as error:
         told = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
+        fix = " Fix: apt-get install -y g++" if isinstance(error, FileNotFoundError) else ""
         return (
-            "dropout and norms are left to TensorFlow, which makes updates about a tenth longer: no kernels could be "
-            f"compiled ({told[0] if told else type(error).__name__}). Fix: apt-get install -y g++"
+            "dropout and norms are left to TensorFlow, which makes updates about a tenth longer: our own kernels could "
+            f"not be compiled or loaded ({told[0] if told else type(error).__name__}).{fix}"
         )
     return ""
 
 
+def loaded(cache: Path) -> Any:
+    """The kernels as TensorFlow's operations. A file that cannot be loaded, as a crash may leave it, is made again."""
+    path = compiled(cache)
+    try:
+        return tf.load_op_library(str(path))
+    except (RuntimeError, tf.errors.OpError):
+        path.unlink(missing_ok=True)
+        return tf.load_op_library(str(compiled(cache)))
+
+
 def compiled(cache: Path) -> Path:
-    """The kernels as a library, in a file named after everything that makes two builds differ."""
+    """The kernels as a library, in a file named after what makes two builds differ."""
     compiler = shlex.split(os.environ.get("CXX") or "g++")
-    facts = (SOURCE.read_bytes(), tf.__version__, tf.sysconfig.CXX11_ABI_FLAG, platform.machine(), compiler, FLAGS)
-    path = cache / f"kernels-{hashlib.sha256(repr(facts).encode()).hexdigest()[:16]}.so"
+    machine = (platform.machine(), platform.libc_ver())
+    facts = (SOURCE.read_bytes(), tf.__version__, tf.sysconfig.CXX11_ABI_FLAG, machine, compiler, FLAGS)
+    path = cache.absolute() / f"kernels-{hashlib.sha256(repr(facts).encode()).hexdigest()[:16]}.so"
     if not path.exists():
-        cache.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f".{path.name}.{os.getpid()}.partial")  # several ranks may at once
-        flags = [*FLAGS, *tf.sysconfig.get_compile_flags(), "-o", str(partial), str(SOURCE)]
-        command = [*compiler, *flags, *tf.sysconfig.get_link_flags()]
-        subprocess.run(command, check=True, capture_output=True, text=True)
-        partial.replace(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".kernels-") as work:  # several ranks may at once
+            made = Path(work, path.name)
+            flags = [*FLAGS, *tf.sysconfig.get_compile_flags(), "-o", str(made), str(SOURCE)]
+            command = [*compiler, *flags, *tf.sysconfig.get_link_flags()]
+            subprocess.run(command, check=True, capture_output=True, text=True, errors="replace")
+            made.replace(path)
     return path
 
 
@@ -63,9 +80,7 @@ def drop(x: Tensor, key: Tensor, stream: int, first: Tensor, dropped: int) -> Te
     """nmt.model.transformer's dropout. For the gradient the same numbers are drawn again: cheaper than keeping them."""
 
     def masked(x: Tensor) -> Tensor:
-        y = library.wmtflow_drop(x=x, key=key, first=first, stream=stream, dropped=dropped)
-        y.set_shape(x.shape)
-        return y
+        return library.wmtflow_drop(x=x, key=key, first=first, stream=stream, dropped=dropped)
 
     return tf.custom_gradient(lambda x: (masked(x), masked))(x)
 
@@ -74,12 +89,8 @@ def drop(x: Tensor, key: Tensor, stream: int, first: Tensor, dropped: int) -> Te
 def layer_norm(x: Tensor, scale: Tensor, bias: Tensor) -> tuple[Tensor, Any]:
     """nmt.model.layers's normalisation of the last axis."""
     y, means, inverses = library.wmtflow_norm(x=x, scale=scale, bias=bias, epsilon=NORM_EPSILON)
-    y.set_shape(x.shape)
 
     def gradient(dy: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        found = library.wmtflow_norm_gradient(dy=dy, x=x, means=means, inverses=inverses, scale=scale)
-        for value, like in zip(found, (x, scale, bias), strict=True):
-            value.set_shape(like.shape)
-        return tuple(found)
+        return tuple(library.wmtflow_norm_gradient(dy=dy, x=x, means=means, inverses=inverses, scale=scale))
 
     return y, gradient

@@ -25,8 +25,9 @@ from typing import Any
 
 import tensorflow as tf
 
+from nmt.model.shape import LOSS_BLOCK as BLOCK
+
 Tensor = Any
-BLOCK = 1_024  # tokens; 1,024 x 32K logits are 128 MB: products of fewer rows run at two thirds of the rate
 TINY = 1e-37  # added to shares that may be 0 in 32 bits, so that their logarithm is -85 and not minus infinity
 
 

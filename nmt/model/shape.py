@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 POSITIONS = 1024  # longest sentence the position table covers
 NORM_EPSILON = 1e-6
+# Tokens of which the loss is computed at once; 1,024 x 32K logits are 128 MB: products of fewer rows are slower.
+LOSS_BLOCK = 1_024
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,15 @@
 """The code behind a stage, as digests that ignore comments, docstrings and layout.
 
 A stage's code is its module and every `nmt` module reachable from it by imports, plus the data files that
-lie beside those modules. Modules that only move, show or check things are left out: what they do cannot
-change a stage's output.
+lie beside those modules and the C++ of the same name. Modules that only move, show or check things are left
+out: what they do cannot change a stage's output.
 """
 
 from __future__ import annotations
 
 import ast
 import hashlib
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -16,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 # Settings take part in a key by value; the others write no stage's bytes.
 EXEMPT = ("nmt.config", "nmt.errors", "nmt.progress", "nmt.store", "nmt.cluster", "nmt.monitor")
-DATA_SUFFIXES = {".tsv", ".j2", ".css", ".cc"}
+DATA_SUFFIXES = {".tsv", ".j2", ".css"}
 
 
 def digests(*modules: str, root: Path = ROOT) -> dict[str, str]:
@@ -31,9 +32,15 @@ def digests(*modules: str, root: Path = ROOT) -> dict[str, str]:
         found[name], imports = read_module(name, path, path.stat().st_mtime_ns)
         waiting += imports
         for data in sorted(path.parent.iterdir()):
-            if data.suffix in DATA_SUFFIXES:
-                found[str(data.relative_to(root))] = hashlib.sha256(data.read_bytes()).hexdigest()[:16]
+            if data.suffix in DATA_SUFFIXES or data == path.with_suffix(".cc"):
+                found[str(data.relative_to(root))] = hashlib.sha256(meant(data)).hexdigest()[:16]
     return found
+
+
+def meant(data: Path) -> bytes:
+    """The bytes of a data file; of C++ without its comments and layout."""
+    content = data.read_bytes()
+    return b" ".join(re.sub(rb"//.*", b"", content).split()) if data.suffix == ".cc" else content
 
 
 def exempt(name: str) -> bool:

@@ -27,8 +27,7 @@ from nmt.training.job import Job
 from nmt.training.loop import Trainer, say
 from nmt.training.pulse import EXPORTING
 from nmt.training.ranks import Alone, Horovod, Ranks
-
-MOST_LANES = 8  # each has its own copy of the graph and of the gradients
+from nmt.training.threads import Threads, shared_out
 
 
 def main() -> None:
@@ -37,8 +36,8 @@ def main() -> None:
     threading.Thread(target=end_with_owner, daemon=True, name="owner").start()
     try:
         ranks: Ranks = Horovod(job.train.ranks, job.train.fp16_compression) if job.train.ranks > 1 else Alone()
-        threads, lanes = use_devices(job, ranks)
-        trainer = Trainer(job, ranks, threads, lanes)
+        threads = use_devices(job, ranks)
+        trainer = Trainer(job, ranks, threads.all, threads.lanes)
         with trainer.pulse:
             with Sampler(job.work / "monitor.jsonl") if ranks.rank == 0 else nullcontext():
                 trainer.run()
@@ -63,26 +62,21 @@ def end_with_owner() -> None:
     os._exit(1)
 
 
-def use_devices(job: Job, ranks: Ranks) -> tuple[int, int]:
-    """One GPU per rank where there are GPUs; an even share of the cores otherwise.
-
-    Returns how many cores, and in how many lanes they go through a batch.
-    """
+def use_devices(job: Job, ranks: Ranks) -> Threads:
+    """One GPU per rank where there are GPUs; an even share of the cores otherwise, which is returned."""
     tf.config.optimizer.set_jit("autoclustering" if job.train.xla else False)
     gpus = tf.config.list_physical_devices("GPU")
     if gpus:
         mine = gpus[ranks.local_rank % len(gpus)]
         tf.config.set_visible_devices([mine], "GPU")
         tf.config.experimental.set_memory_growth(mine, True)
-    threads = job.train.threads or max((os.cpu_count() or 1) // ranks.size, 1)
-    lanes = 1 if gpus else min(threads, MOST_LANES)
-    tf.config.threading.set_intra_op_parallelism_threads(threads // lanes)
-    tf.config.threading.set_inter_op_parallelism_threads(min(threads, max(lanes, 2)))
-    if not gpus and not job.train.xla and lanes == threads:  # a kernel of ours has one thread; XLA would split at it
-        trouble = kernels.use()
-        if trouble and ranks.rank == 0:
-            say(trouble)
-    return threads, lanes
+    threads = shared_out(job.train, gpu=bool(gpus))
+    tf.config.threading.set_intra_op_parallelism_threads(threads.operation)
+    tf.config.threading.set_inter_op_parallelism_threads(min(threads.all, max(threads.lanes, 2)))
+    # A kernel of ours has one thread, and XLA would split its work at each.
+    if not gpus and not job.train.xla and threads.operation == 1 and (trouble := kernels.use()):
+        say(f"rank {ranks.rank}: {trouble}")
+    return threads
 
 
 def export_average(job: Job) -> None:

@@ -73,6 +73,12 @@ def test_a_model_that_is_too_large_is_told():
     assert not found.ok and "GB available" in found.found and "train.ranks=1" in found.fix
 
 
+def test_every_lane_has_gradients_of_its_own():
+    base = {"width": 512, "layers": 6, "feed_forward": 2048, "ranks": 1}
+    one, eight = (float(checks(experiment(train=base | {"threads": n}))["memory"].needed.split()[0]) for n in (1, 8))
+    assert eight > one + 7 * 0.15  # GB: the embedding alone is some tens of MB
+
+
 def test_all_failures_are_in_one_error():
     wanted = experiment(preflight={"free_disk_gb": 1e9}, train={"ranks": 1_000})
     with pytest.raises(MachineError) as caught:

@@ -180,6 +180,17 @@ def test_data_files_beside_a_module_are_covered_by_content(tmp_path: Path):
     assert not any("table" in name for name in digests("nmt.other", root=tmp_path))
 
 
+def test_the_cpp_of_a_module_is_covered_without_its_comments(tmp_path: Path):
+    package(tmp_path, fast__sums="x = 1\n", fast__other="y = 1\n")
+    source = tmp_path / "nmt" / "fast" / "sums.cc"
+    seen = []
+    for text in ("int f() { return 1; }\n", "// why\nint f() {\n  return 1;  // one\n}\n", "int f() { return 2; }\n"):
+        source.write_text(text, encoding="utf-8")
+        seen.append(digests("nmt.fast.sums", root=tmp_path)["nmt/fast/sums.cc"])
+    assert seen[0] == seen[1] != seen[2]
+    assert not any("sums" in name for name in digests("nmt.fast.other", root=tmp_path))
+
+
 def test_exempt_modules_are_left_out_with_what_only_they_import(tmp_path: Path):
     package(
         tmp_path,
@@ -211,6 +222,7 @@ def test_every_real_stage_stands_on_modules_that_exist(stage):
 def test_the_real_stages_cover_the_code_that_makes_their_output():
     covered = {stage.name: digests(*stage.modules).keys() for stage in STAGES}
     assert {"nmt.model.transformer", "nmt.training.loop", "nmt.training.batches", "nmt.model.loss"} <= covered["train"]
+    assert "nmt/model/kernels.cc" in covered["train"] and "nmt/model/kernels.cc" not in covered["report"]
     assert {"nmt.corpus.builtin.grammar", "nmt/corpus/builtin/nouns.tsv", "nmt.corpus.fetch"} <= covered["download"]
     assert "nmt.corpus.text" in covered["clean"]
     assert "nmt.corpus.moses" in covered["tokenize"]

@@ -99,6 +99,21 @@ def test_pairs_of_like_length_share_a_batch(corpus):
     assert padding == pytest.approx(1 - sum(map(np.count_nonzero, rows)) / sum(map(len, rows)))
 
 
+@pytest.mark.parametrize(("batch", "ranks"), [(1_024, 1), (4_096, 2)])
+def test_pairs_are_alike_in_both_languages(batch, ranks):
+    """Lengths as they are in real text: the target's differs from the source's by a quarter, either way."""
+    generator = np.random.default_rng(1)
+    source = generator.gamma(4.0, 6.0, 20_000).astype(int) % 90 + 2
+    target = np.clip(source * generator.normal(1.0, 0.25, 20_000), 2, 95).astype(int)
+    lengths = np.stack([source, target])
+    train = TrainSettings(batch=batch, batch_unit="tokens", max_length=100)
+    batches = Batches(made_up(list(zip(source.tolist(), target.tolist(), strict=True))), train, 1, 0, ranks)
+    groups = batches.plan(0)
+    assert sorted(np.concatenate(groups).tolist()) == list(range(20_000))
+    padded = sum(len(group) * lengths[:, group].max(axis=1).sum() for group in groups)
+    assert 1 - lengths.sum() / padded < 0.1
+
+
 def test_pairs_over_the_length_are_not_used():
     batches = Batches(made_up([(5, 5), (50, 5), (5, 50)]), TrainSettings(batch=8, max_length=10), 1, 0, 1)
     assert [group.tolist() for group in batches.plan(0)] == [[0]]
