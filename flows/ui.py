@@ -103,7 +103,7 @@ class Child:
             stdout=out,
             stderr=subprocess.STDOUT if out else None,
             start_new_session=True,
-            preexec_fn=partial(die_with_parent, signal.SIGKILL),
+            preexec_fn=die_with_parent,
         )
         self.began = time.monotonic()
         if out:

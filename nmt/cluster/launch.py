@@ -177,8 +177,12 @@ def marked(process: psutil.Process, name: str, token: str) -> bool:
         return False
 
 
-def die_with_parent(how: signal.Signals = signal.SIGTERM) -> None:
-    """In the child: have the kernel end it when its parent is gone, even by SIGKILL."""
+def die_with_parent(how: signal.Signals = signal.SIGKILL) -> None:
+    """In the child: have the kernel end it when its parent is gone, however that happened.
+
+    The kernel may tell the child several times, once for each thread of the parent that ends. Of SIGTERM horovodrun
+    would stop for ever: its handler waits for a lock that it holds itself when one interrupts the other.
+    """
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, how)
 
 

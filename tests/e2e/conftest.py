@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -111,7 +112,7 @@ class Ui(Place):
                 stderr=log,
                 cwd=self.elsewhere,
                 start_new_session=True,
-                preexec_fn=die_with_parent,
+                preexec_fn=partial(die_with_parent, signal.SIGTERM),
             )
         self.until(lambda: "Worker" in self.log.read_text() and "started!" in self.log.read_text(), 240)
 

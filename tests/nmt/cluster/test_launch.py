@@ -165,7 +165,8 @@ def test_a_child_that_will_not_end_is_killed(monkeypatch: pytest.MonkeyPatch):
 
 def test_a_child_ends_when_its_owner_is_killed(tmp_path: Path):
     log = tmp_path / "log"
-    child = f"import os, pathlib, time; pathlib.Path({str(log)!r}).write_text(str(os.getpid())); time.sleep(60)"
+    deaf = "import os, pathlib, signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)"  # as horovodrun may be
+    child = f"{deaf}; pathlib.Path({str(log)!r}).write_text(str(os.getpid())); time.sleep(60)"
     owner = f"import sys; from nmt.cluster.launch import run; run([sys.executable, '-c', {child!r}], print)"
     env = os.environ | {"PYTHONPATH": str(ROOT)}
     pid = 0
