@@ -18,7 +18,14 @@ from typing import Any
 from made_up import generate
 
 from nmt.cluster.launch import run, training_command
-from nmt.config import LearnBpeSettings, ScoreSettings, ShuffleSettings, TokenizeSettings, TrainSettings
+from nmt.config import (
+    LearnBpeSettings,
+    ScoreSettings,
+    ShuffleSettings,
+    TokenizeSettings,
+    TrainSettings,
+    cache_folder,
+)
 from nmt.corpus.bpe import learn, read_vocabulary
 from nmt.corpus.encode import Encoder, encode, load, text_lines
 from nmt.corpus.tokenize import tokenize
@@ -28,7 +35,6 @@ from nmt.training.records import read
 CORES = os.cpu_count() or 1
 OPENNMT = "OpenNMT-tf==2.32.0"
 HERE = Path(__file__).parent
-CACHE = Path(os.environ.get("WMTFLOW_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "wmtflow"))
 ONLY_STEPS = {"eval_every": 10**6, "checkpoint_every": 10**6, "average": 1}  # of a timed training
 NAMES = [f"{split}.{language}" for split in ("train", "dev") for language in ("en", "de")]
 
@@ -120,7 +126,7 @@ def trained(folder: Path, size: Size, work: Path, timed: int, **settings: Any) -
 
 def other_python() -> Path:
     """The Python of an environment with OpenNMT-tf in it; made at the first call, some minutes."""
-    folder = CACHE.expanduser() / "opennmt-tf-2.32"
+    folder = cache_folder() / "opennmt-tf-2.32"
     python = folder / "bin/python"
     if not (folder / "complete").exists():
         print(f"installing {OPENNMT} into {folder}", flush=True)

@@ -30,6 +30,12 @@ def data_folder() -> Path:
     return Path(os.environ.get("WMTFLOW_DATA") or ROOT / "data").absolute()
 
 
+def cache_folder() -> Path:
+    """Where what was compiled is kept, outside any checkout; scripts/setup.py, which cannot import this, agrees."""
+    folder = os.environ.get("WMTFLOW_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "wmtflow")
+    return Path(folder).expanduser()
+
+
 def require_data_folder() -> None:
     """Make the data folder if need be; refuse one that cannot be written to."""
     folder = data_folder()

@@ -17,9 +17,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from nmt.config import cache_folder
 from nmt.model.shape import NORM_EPSILON
 
-Tensor = Any
+Tensor = Any  # TensorFlow ships no types, hence the ignored decorator too
 SOURCE = Path(__file__).with_suffix(".cc")
 FLAGS = ["-O3", "-fopenmp-simd", "-shared", "-fPIC"]
 library: Any = None  # the kernels, once they are in use
@@ -32,7 +33,7 @@ def use(cache: Path | None = None) -> str:
     """
     global library
     try:
-        library = loaded(cache or default_cache())
+        library = loaded(cache or cache_folder())
     except (OSError, RuntimeError, ValueError, subprocess.SubprocessError, tf.errors.OpError) as error:
         told = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
         fix = " Fix: apt-get install -y g++" if isinstance(error, FileNotFoundError) else ""
@@ -68,12 +69,6 @@ def compiled(cache: Path) -> Path:
             subprocess.run(command, check=True, capture_output=True, text=True, errors="replace")
             made.replace(path)
     return path
-
-
-def default_cache() -> Path:
-    """Where set-up keeps what it has compiled, too."""
-    folder = os.environ.get("WMTFLOW_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "wmtflow")
-    return Path(folder).expanduser()
 
 
 def drop(x: Tensor, key: Tensor, stream: int, first: Tensor, dropped: int) -> Tensor:

@@ -10,7 +10,7 @@ import tensorflow as tf
 from nmt.model import kernels
 from nmt.model.shape import NORM_EPSILON
 
-Tensor = Any  # TensorFlow ships no types
+Tensor = Any  # TensorFlow ships no types, hence the ignored decorators too
 Weights = Mapping[str, Tensor]
 Dropout = Callable[[Tensor], Tensor]
 

@@ -131,11 +131,11 @@ class Step:
     def _measure(self, source: Tensor, target: Tensor) -> Tensor:
         """[loss, nll, pieces] of a batch without dropout: sums over its pieces."""
 
-        @tf.function(input_signature=[IDS, IDS, COUNT])  # type: ignore[untyped-decorator]
         def lane(source: Tensor, target: Tensor, _: Tensor) -> list[Tensor]:
             return list(self.model.losses(source, target, self.settings.label_smoothing, NO_DROPOUT))
 
-        return tf.stack(self.in_lanes(source, target, lane))
+        traced = tf.function(lane, input_signature=[IDS, IDS, COUNT])
+        return tf.stack(self.in_lanes(source, target, traced))
 
     def variables(self) -> list[Any]:
         """Everything a checkpoint holds."""

@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -55,7 +56,7 @@ def dropped(shape, seed, number, first, rate=0.3):
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_dropout_is_tensorflows_to_the_last_bit(both, shape):
     for seed, number, first, rate in ((1, 7, 0, 0.3), (2**31 - 1, 2**40, 1_234, 0.1), (0, 0, 2**30, 0.99)):
-        plain, own = both(lambda: dropped(shape, seed, number, first, rate))  # noqa: B023 (called at once)
+        plain, own = both(partial(dropped, shape, seed, number, first, rate))
         for left, right in zip(own, plain, strict=True):
             np.testing.assert_array_equal(left.view(np.uint32), right.view(np.uint32))  # even the sign of a zero
 
@@ -145,6 +146,6 @@ def test_lanes_without_pairs_add_nothing(both):
         step = Step(job, Alone(), lanes)
         return tf.function(lambda: step.gradients(ids, ids, 0))()
 
-    (one, _), (_, three) = (both(lambda: gradients(lanes)) for lanes in (1, 3))  # noqa: B023 (called at once)
+    (one, _), (_, three) = (both(partial(gradients, lanes)) for lanes in (1, 3))
     for left, right in zip(three, one, strict=True):
         np.testing.assert_allclose(left, right, rtol=1e-4, atol=1e-5)
