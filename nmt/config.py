@@ -242,6 +242,10 @@ class TrainSettings(Settings):
     precision: Literal["float32", "float16", "bfloat16"] = Field(
         "float32", description="of the arithmetic; weights stay 32-bit. For GPUs; bfloat16 for some CPUs too"
     )
+    products: Literal["high", "highest"] = Field(
+        "high",
+        description="bits that products of 32-bit numbers keep: high, 16 on CPUs with AMX, 10 on GPUs; highest, 24",
+    )
     xla: bool = speed(False, "let XLA compile what it can: once for each shape of batch, so for long trainings on GPUs")
     fp16_compression: bool = Field(False, description="send gradients between ranks as 16-bit floats")
     launcher: Literal["gloo", "mpi"] = speed("gloo", "what starts the ranks: horovodrun, or mpirun (Horovod with MPI)")

@@ -1,4 +1,5 @@
-// Dropout and layer normalisation for CPUs, each in one pass over the numbers where TensorFlow's operations take many.
+// Dropout and layer normalisation for CPUs, each in one pass over the numbers where TensorFlow's operations take many;
+// and matrix products, on processors with a unit for them.
 //
 // Written against TensorFlow's C interface, so it compiles in seconds and suits any build of that TensorFlow. A kernel
 // uses one thread: a lane has no more (see nmt/training/step.py).
@@ -12,6 +13,8 @@
 #include "tensorflow/c/ops.h"
 #include "tensorflow/c/tf_status.h"
 #include "tensorflow/c/tf_tensor.h"
+
+#include "product.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -262,6 +265,50 @@ void norm_gradient_compute(void*, TF_OpKernelContext* context) {
                  shape.count / width, width, dx, dscale, dbias);
 }
 
+#if HAVE_TILES
+template <bool kTurnA, bool kTurnB>
+void product_compute(void*, TF_OpKernelContext* context) {
+  Call call(context);
+  const TF_Tensor *a = call.input(0), *b = call.input(1);
+  if (!a || !b) return;
+  const Shape left(a), right(b);
+  if (left.rank != 2 || right.rank != 2 || left.sizes[!kTurnA] != right.sizes[kTurnB]) {
+    TF_SetStatus(call.status, TF_INVALID_ARGUMENT, "a product needs two matrices that are as deep as each other");
+    call.fine();
+    return;
+  }
+  const int64_t sizes[] = {left.sizes[kTurnA], right.sizes[!kTurnB]};
+  float* c;
+  if (!call.output(0, sizes, 2, &c) || sizes[0] * sizes[1] == 0) return;
+  tiles::multiply({data<float>(a), left.sizes[1], kTurnA}, {data<float>(b), right.sizes[1], kTurnB}, sizes[0], sizes[1],
+                  left.sizes[!kTurnA], c);
+}
+
+// The rows of the one factor and the columns of the other.
+template <bool kTurnA, bool kTurnB>
+void product_shape(TF_ShapeInferenceContext* context, TF_Status* status) {
+  TF_ShapeHandle *rows = TF_NewShapeHandle(), *columns = TF_NewShapeHandle();
+  TF_ShapeInferenceContextGetInput(context, 0, rows, status);
+  if (TF_GetCode(status) == TF_OK) TF_ShapeInferenceContextGetInput(context, 1, columns, status);
+  if (TF_GetCode(status) == TF_OK) TF_ShapeInferenceContextSubshape(context, rows, kTurnA, kTurnA + 1, rows, status);
+  if (TF_GetCode(status) == TF_OK)
+    TF_ShapeInferenceContextSubshape(context, columns, !kTurnB, !kTurnB + 1, columns, status);
+  if (TF_GetCode(status) == TF_OK) TF_ShapeInferenceContextConcatenateShapes(context, rows, columns, rows, status);
+  if (TF_GetCode(status) == TF_OK) TF_ShapeInferenceContextSetOutput(context, 0, rows, status);
+  TF_DeleteShapeHandle(rows);
+  TF_DeleteShapeHandle(columns);
+}
+#endif
+
+// The first output has the shape of the first input; of the others nobody asks.
+void shape_of_first(TF_ShapeInferenceContext* context, TF_Status* status) {
+  TF_ShapeInferenceContextSetUnknownShape(context, status);
+  TF_ShapeHandle* shape = TF_NewShapeHandle();
+  if (TF_GetCode(status) == TF_OK) TF_ShapeInferenceContextGetInput(context, 0, shape, status);
+  if (TF_GetCode(status) == TF_OK) TF_ShapeInferenceContextSetOutput(context, 0, shape, status);
+  TF_DeleteShapeHandle(shape);
+}
+
 struct Operation {
   const char* name;
   const char* inputs[5];
@@ -270,6 +317,7 @@ struct Operation {
   void* (*create)(TF_OpKernelConstruction*);
   void (*compute)(void*, TF_OpKernelContext*);
   void (*remove)(void*);
+  void (*shape)(TF_ShapeInferenceContext*, TF_Status*) = shape_of_first;
 };
 
 const Operation kOperations[] = {
@@ -279,16 +327,15 @@ const Operation kOperations[] = {
      {"epsilon: float"}, norm_create, norm_compute, norm_delete},
     {"WmtflowNormGradient", {"dy: float", "x: float", "means: float", "inverses: float", "scale: float"},
      {"dx: float", "dscale: float", "dbias: float"}, {}, nullptr, norm_gradient_compute, nullptr},
+#if HAVE_TILES
+    {"WmtflowProduct", {"a: float", "b: float"}, {"c: float"}, {}, nullptr, product_compute<false, false>, nullptr,
+     product_shape<false, false>},
+    {"WmtflowProductTurnA", {"a: float", "b: float"}, {"c: float"}, {}, nullptr, product_compute<true, false>, nullptr,
+     product_shape<true, false>},
+    {"WmtflowProductTurnB", {"a: float", "b: float"}, {"c: float"}, {}, nullptr, product_compute<false, true>, nullptr,
+     product_shape<false, true>},
+#endif
 };
-
-// The first output has the shape of the first input; of the others nobody asks.
-void infer_shapes(TF_ShapeInferenceContext* context, TF_Status* status) {
-  TF_ShapeInferenceContextSetUnknownShape(context, status);
-  TF_ShapeHandle* shape = TF_NewShapeHandle();
-  if (TF_GetCode(status) == TF_OK) TF_ShapeInferenceContextGetInput(context, 0, shape, status);
-  if (TF_GetCode(status) == TF_OK) TF_ShapeInferenceContextSetOutput(context, 0, shape, status);
-  TF_DeleteShapeHandle(shape);
-}
 
 __attribute__((constructor)) void register_all() {
   for (const Operation& operation : kOperations) {
@@ -297,7 +344,7 @@ __attribute__((constructor)) void register_all() {
     for (const char* text : operation.attributes) if (text) TF_OpDefinitionBuilderAddAttr(definition, text);
     for (const char* text : operation.inputs) if (text) TF_OpDefinitionBuilderAddInput(definition, text);
     for (const char* text : operation.outputs) if (text) TF_OpDefinitionBuilderAddOutput(definition, text);
-    TF_OpDefinitionBuilderSetShapeInferenceFunction(definition, infer_shapes);
+    TF_OpDefinitionBuilderSetShapeInferenceFunction(definition, operation.shape);
     TF_RegisterOpDefinition(definition, status);
     TF_KernelBuilder* kernel =
         TF_NewKernelBuilder(operation.name, "CPU", operation.create, operation.compute, operation.remove);
@@ -307,3 +354,12 @@ __attribute__((constructor)) void register_all() {
 }
 
 }  // namespace
+
+// Whether products can be made here: 1 or 0. To ask is to be permitted, where they can.
+extern "C" int wmtflow_may_use_tiles() {
+#if HAVE_TILES
+  return tiles::allowed() ? 1 : 0;
+#else
+  return 0;
+#endif
+}

@@ -56,12 +56,12 @@ def product(x: Tensor, kernel: Tensor) -> tuple[Tensor, Any]:
     """x [rows, in] times kernel [in, out]. oneDNN makes a tall gradient of the kernel faster lying on its side."""
 
     def gradient(dy: Tensor) -> tuple[Tensor, Tensor]:
-        tall = kernel.shape[0] > kernel.shape[1]
+        tall = kernel.shape[0] > kernel.shape[1] and not kernels.on_tiles(x)
         left, right = (dy, x) if tall else (x, dy)
-        dkernel = tf.matmul(left, right, transpose_a=True)
-        return tf.matmul(dy, kernel, transpose_b=True), tf.transpose(dkernel) if tall else dkernel
+        dkernel = kernels.product(left, right, turn_a=True)
+        return kernels.product(dy, kernel, turn_b=True), tf.transpose(dkernel) if tall else dkernel
 
-    return tf.matmul(x, kernel), gradient
+    return kernels.product(x, kernel), gradient
 
 
 def self_attention(x: Tensor, bias: Tensor, weights: Weights, name: str, heads: int, dropout: Dropout) -> Tensor:

@@ -25,6 +25,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from nmt.model.kernels import product
 from nmt.model.shape import LOSS_BLOCK as BLOCK
 
 Tensor = Any
@@ -52,7 +53,7 @@ def token_losses(
         def block(start: Tensor, loss: Tensor, nll: Tensor, dhidden: Any, dembedding: Tensor) -> tuple[Any, ...]:
             end = tf.minimum(start + BLOCK, count)
             h, y = hidden[start:end], labels[start:end]
-            z = tf.cast(tf.matmul(h, embedding, transpose_b=True), tf.float32)
+            z = tf.cast(product(h, embedding, turn_b=True), tf.float32)
             shares = tf.nn.softmax(z)
             nll_of_each = -tf.math.log(tf.gather(shares, y, batch_dims=1) + TINY)
             long, rows = tf.cast(h, tf.float32), tf.cast(tf.gather(embedding, y), tf.float32)
@@ -65,10 +66,10 @@ def token_losses(
             after = scale
             if short != tf.float32:
                 shares, after = tf.cast(shares * scale, short), 1.0
-            towards = tf.cast(tf.matmul(shares, embedding), tf.float32) * after
+            towards = tf.cast(product(shares, embedding), tf.float32) * after
             towards -= spread * scale * row_sum + certain * scale * rows
             dhidden = dhidden.write(start // BLOCK, tf.cast(towards, short))
-            dembedding += tf.cast(tf.matmul(shares, tf.cast(long * after, short), transpose_a=True), tf.float32)
+            dembedding += tf.cast(product(shares, tf.cast(long * after, short), turn_a=True), tf.float32)
             return start + BLOCK, loss, nll, dhidden, dembedding
 
         # One block even where there is no token at all: a rank that a short last group left without pairs.

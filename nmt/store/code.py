@@ -1,8 +1,8 @@
 """The code behind a stage, as digests that ignore comments, docstrings and layout.
 
 A stage's code is its module and every `nmt` module reachable from it by imports, plus the data files that
-lie beside those modules and the C++ of the same name. Modules that only move, show or check things are left
-out: what they do cannot change a stage's output.
+lie beside those modules, and the C++ beside a module whose name it has. Modules that only move, show or
+check things are left out: what they do cannot change a stage's output.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 # Settings take part in a key by value; the others write no stage's bytes.
 EXEMPT = ("nmt.config", "nmt.errors", "nmt.progress", "nmt.store", "nmt.cluster", "nmt.monitor")
 DATA_SUFFIXES = {".tsv", ".j2", ".css"}
+CPP_SUFFIXES = {".cc", ".h"}
 
 
 def digests(*modules: str, root: Path = ROOT) -> dict[str, str]:
@@ -32,7 +33,8 @@ def digests(*modules: str, root: Path = ROOT) -> dict[str, str]:
         found[name], imports = read_module(name, path, path.stat().st_mtime_ns)
         waiting += imports
         for data in sorted(path.parent.iterdir()):
-            if data.suffix in DATA_SUFFIXES or data == path.with_suffix(".cc"):
+            compiled = data.suffix in CPP_SUFFIXES and path.with_suffix(".cc").is_file()
+            if data.suffix in DATA_SUFFIXES or compiled:
                 found[str(data.relative_to(root))] = hashlib.sha256(meant(data)).hexdigest()[:16]
     return found
 
@@ -40,7 +42,7 @@ def digests(*modules: str, root: Path = ROOT) -> dict[str, str]:
 def meant(data: Path) -> bytes:
     """The bytes of a data file; of C++ without its comments and layout."""
     content = data.read_bytes()
-    return b" ".join(re.sub(rb"//.*", b"", content).split()) if data.suffix == ".cc" else content
+    return b" ".join(re.sub(rb"//.*", b"", content).split()) if data.suffix in CPP_SUFFIXES else content
 
 
 def exempt(name: str) -> bool:

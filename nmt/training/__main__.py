@@ -73,9 +73,14 @@ def use_devices(job: Job, ranks: Ranks) -> Threads:
     threads = shared_out(job.train, gpu=bool(gpus))
     tf.config.threading.set_intra_op_parallelism_threads(threads.operation)
     tf.config.threading.set_inter_op_parallelism_threads(min(threads.all, max(threads.lanes, 2)))
+    rounded = job.train.products == "high"
+    tf.config.experimental.enable_tensor_float_32_execution(rounded)
     # A kernel of ours has one thread, and XLA would split its work at each.
-    if not gpus and not job.train.xla and threads.operation == 1 and (trouble := kernels.use()):
-        say(f"rank {ranks.rank}: {trouble}")
+    if not gpus and not job.train.xla and threads.operation == 1:
+        if trouble := kernels.use(products=rounded):
+            say(f"rank {ranks.rank}: {trouble}")
+        elif kernels.tiles and job.train.precision == "float32" and ranks.rank == 0:
+            say("products on AMX, which keep 16 bits of each number's 24 (all of them: train.products=highest)")
     return threads
 
 

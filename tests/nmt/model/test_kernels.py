@@ -1,4 +1,7 @@
-"""Our own kernels: the same dropout as TensorFlow's operations to the last bit, the same norm to its rounding."""
+"""Our own kernels: the same dropout as TensorFlow's operations to the last bit, the same norm to its rounding.
+
+Products are ours only on processors with AMX; on others these tests look at TensorFlow's, which keep more bits.
+"""
 
 import shutil
 import subprocess
@@ -98,8 +101,12 @@ def test_norm_and_its_gradient_are_the_plain_ones(both, rows, width):
         np.testing.assert_allclose(left, right, rtol=2e-5, atol=2e-5 * rows)
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_a_model_computes_with_them_what_it_computes_without(both, precision):
+@pytest.mark.parametrize(
+    ("precision", "products", "tolerance"),
+    [("float32", "highest", 1e-5), ("float32", "high", 1e-4), ("bfloat16", "high", 0.05)],
+)
+def test_a_model_computes_with_them_what_it_computes_without(both, monkeypatch, precision, products, tolerance):
+    monkeypatch.setattr(kernels, "tiles", kernels.tiles and products == "high")
     model = Transformer(ModelShape(60, 2, 32, 4, 64), 1, precision)
     source, target = (tf.random.stateless_uniform([6, 9], [1, n], 4, 60, tf.int32) for n in (1, 2))
 
@@ -110,7 +117,64 @@ def test_a_model_computes_with_them_what_it_computes_without(both, precision):
 
     plain, own = both(gradients)
     for left, right in zip(own, plain, strict=True):
-        assert float(tf.norm(left - right)) <= (1e-5 if precision == "float32" else 0.05) * float(tf.norm(right))
+        assert float(tf.norm(left - right)) <= tolerance * float(tf.norm(right))
+
+
+@pytest.mark.parametrize("turned", ["", "a", "b"])
+@pytest.mark.parametrize(
+    ("rows", "depth", "columns"),
+    [
+        (1, 1, 1),
+        (32, 32, 32),
+        (33, 40, 17),
+        (5, 3, 70),
+        (16, 31, 48),
+        (100, 700, 130),
+        (4_130, 9, 40),
+        (40, 530, 4_130),
+    ],
+)
+def test_products_keep_16_bits_of_their_factors(both, rows, depth, columns, turned):
+    a = tf.random.stateless_normal([depth, rows] if turned == "a" else [rows, depth], [1, 2])
+    b = tf.random.stateless_normal([columns, depth] if turned == "b" else [depth, columns], [3, 4])
+    _, found = both(lambda: kernels.product(a, b, turn_a=turned == "a", turn_b=turned == "b"))
+    left, right = (a.numpy().T if turned == "a" else a.numpy(), b.numpy().T if turned == "b" else b.numpy())
+    error = np.abs(found.numpy() - left.astype(np.float64) @ right.astype(np.float64))
+    assert (error <= 3 * 2.0**-16 * (np.abs(left) @ np.abs(right))).all()
+
+
+def test_products_of_small_whole_numbers_are_exact(both):
+    a, b = (tf.cast(tf.random.stateless_uniform([60, 60], [1, n], -9, 9, tf.int32), tf.float32) for n in (1, 2))
+    plain, own = both(lambda: kernels.product(a, b))
+    np.testing.assert_array_equal(own, plain)
+
+
+def test_products_of_nothing_and_with_bad_numbers(both):
+    _, nothing = both(lambda: kernels.product(tf.zeros([0, 5]), tf.ones([5, 40])))
+    assert nothing.shape == (0, 40)
+    _, of_no_depth = both(lambda: kernels.product(tf.zeros([0, 5]), tf.ones([0, 40]), turn_a=True))
+    np.testing.assert_array_equal(of_no_depth, np.zeros((5, 40)))
+    for bad in (np.nan, np.inf):
+        _, found = both(lambda bad=bad: kernels.product(tf.constant([[1.0, bad], [1.0, 2.0]]), tf.ones([2, 40])))
+        assert not np.isfinite(found[0]).any() and np.isfinite(found[1]).all()
+
+
+def test_products_that_cannot_be_are_refused(library, monkeypatch):
+    monkeypatch.setattr(kernels, "library", library)
+    for a, b, turned in (([2, 3], [2, 3], {}), ([2, 3], [3, 2], {"turn_a": True}), ([2, 3], [4], {"turn_b": True})):
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            kernels.product(tf.ones(a), tf.ones(b), **turned)
+
+
+def test_a_product_knows_its_shape_before_it_is_made(both):
+    @tf.function(input_signature=[tf.TensorSpec([None, 7]), tf.TensorSpec([None, 9])])
+    def traced(x, y):
+        assert kernels.product(x, tf.ones([7, 5])).shape.as_list() == [None, 5]
+        assert kernels.product(x, y, turn_a=True).shape.as_list() == [7, 9]
+        return kernels.product(x, tf.ones([6, 7]), turn_b=True)
+
+    both(lambda: traced.get_concrete_function())
+    both(lambda: np.testing.assert_allclose(traced(tf.ones([2, 7]), tf.ones([2, 9])), 7 * np.ones((2, 6))))
 
 
 def test_they_are_compiled_once_and_a_broken_compiler_is_told(tmp_path, monkeypatch):

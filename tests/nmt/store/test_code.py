@@ -188,6 +188,9 @@ def test_the_cpp_of_a_module_is_covered_without_its_comments(tmp_path: Path):
         source.write_text(text, encoding="utf-8")
         seen.append(digests("nmt.fast.sums", root=tmp_path)["nmt/fast/sums.cc"])
     assert seen[0] == seen[1] != seen[2]
+    source.with_name("parts.h").write_text("// why\nint g();\n", encoding="utf-8")
+    assert "nmt/fast/parts.h" in digests("nmt.fast.sums", root=tmp_path)
+    assert "nmt/fast/parts.h" not in digests("nmt.fast.other", root=tmp_path)
     assert not any("sums" in name for name in digests("nmt.fast.other", root=tmp_path))
 
 
@@ -222,7 +225,8 @@ def test_every_real_stage_stands_on_modules_that_exist(stage):
 def test_the_real_stages_cover_the_code_that_makes_their_output():
     covered = {stage.name: digests(*stage.modules).keys() for stage in STAGES}
     assert {"nmt.model.transformer", "nmt.training.loop", "nmt.training.batches", "nmt.model.loss"} <= covered["train"]
-    assert "nmt/model/kernels.cc" in covered["train"] and "nmt/model/kernels.cc" not in covered["report"]
+    assert {"nmt/model/kernels.cc", "nmt/model/product.h"} <= covered["train"]
+    assert "nmt/model/kernels.cc" not in covered["report"]
     assert {"nmt.corpus.builtin.grammar", "nmt/corpus/builtin/nouns.tsv", "nmt.corpus.fetch"} <= covered["download"]
     assert "nmt.corpus.text" in covered["clean"]
     assert "nmt.corpus.moses" in covered["tokenize"]
