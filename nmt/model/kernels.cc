@@ -280,8 +280,13 @@ void product_compute(void*, TF_OpKernelContext* context) {
   const int64_t sizes[] = {left.sizes[kTurnA], right.sizes[!kTurnB]};
   float* c;
   if (!call.output(0, sizes, 2, &c) || sizes[0] * sizes[1] == 0) return;
-  tiles::multiply({data<float>(a), left.sizes[1], kTurnA}, {data<float>(b), right.sizes[1], kTurnB}, sizes[0], sizes[1],
-                  left.sizes[!kTurnA], c);
+  try {
+    tiles::multiply({data<float>(a), left.sizes[1], kTurnA}, {data<float>(b), right.sizes[1], kTurnB}, sizes[0], sizes[1],
+                    left.sizes[!kTurnA], c);
+  } catch (const std::bad_alloc&) {
+    TF_SetStatus(call.status, TF_RESOURCE_EXHAUSTED, "no memory for the factors of a product");
+    call.fine();
+  }
 }
 
 // The rows of the one factor and the columns of the other.

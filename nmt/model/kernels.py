@@ -43,8 +43,8 @@ def use(cache: Path | None = None, products: bool = True) -> str:
         told = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
         fix = " Fix: apt-get install -y g++" if isinstance(error, FileNotFoundError) else ""
         return (
-            "dropout, norms and products are left to TensorFlow, which makes updates a tenth longer, and half again as long "
-            "on a processor with AMX: our own kernels could not be compiled or loaded "
+            "dropout, norms and products are left to TensorFlow, which makes updates a tenth longer, and half again as "
+            "long on a processor with AMX: our own kernels could not be compiled or loaded "
             f"({told[0] if told else type(error).__name__}).{fix}"
         )
     return ""

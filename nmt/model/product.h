@@ -152,6 +152,7 @@ WITH_TILES inline void multiply_loaded() {
 // Four tiles of a product, 32 rows and columns: from two packed lines of each factor, added to what is there or not.
 WITH_TILES inline void multiply_packed(const uint32_t* upper, const uint32_t* lower, const uint32_t* left,
                                        const uint32_t* right, int64_t deep, float* to, int64_t stride, bool add) {
+  asm volatile("" ::: "memory");  // what was packed is in memory now: compilers do not know that tiles are read from it
   const int64_t bytes = stride * sizeof(float);
   float* below = to + kSide * stride;
   if (add) {
@@ -185,6 +186,13 @@ WITH_TILES inline void multiply_packed(const uint32_t* upper, const uint32_t* lo
   _tile_stored(3, below + kSide, bytes);
 }
 
+// How the unit is set: eight tiles, all whole. A constant, since compilers do not know that all of it is read.
+struct alignas(64) Setting {
+  uint8_t palette = 1, start = 0, reserved[14] = {};
+  uint16_t bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+
 // Room for what is packed of one factor; each thread has its own, for good. Large pages spare the look-up of small ones.
 struct Room {
   static constexpr size_t kSize = kFar * kDeep * sizeof(uint32_t);
@@ -198,11 +206,7 @@ struct Room {
 
 // c [rows, columns] = a [rows, depth] . b [depth, columns]
 WITH_TILES inline void multiply(Matrix a, Matrix b, int64_t rows, int64_t columns, int64_t depth, float* c) {
-  struct alignas(64) {
-    uint8_t palette = 1, start = 0, reserved[14] = {};
-    uint16_t bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-    uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-  } all_whole;
+  static constexpr Setting all_whole;
   static thread_local Room left_room, right_room;
   uint32_t *const left = left_room.start, *const right = right_room.start;
   alignas(64) float edge[kStep * kStep];
