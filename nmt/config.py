@@ -244,7 +244,8 @@ class TrainSettings(Settings):
     )
     products: Literal["high", "highest"] = Field(
         "high",
-        description="bits that products of 32-bit numbers keep: high, 16 on CPUs with AMX, 10 on GPUs; highest, 24",
+        description="bits that products of 32-bit numbers keep: high, 10 on GPUs, 16 on CPUs with AMX (with up to 8 "
+        "threads a rank and without XLA); highest, 24",
     )
     xla: bool = speed(False, "let XLA compile what it can: once for each shape of batch, so for long trainings on GPUs")
     fp16_compression: bool = Field(False, description="send gradients between ranks as 16-bit floats")
