@@ -137,9 +137,11 @@ def start_prefect() -> None:
     os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
     os.environ.setdefault("PREFECT_FLOWS_HEARTBEAT_FREQUENCY", "30")  # as prefect.yaml has it: see flows/server.py
     from flows import address, console
+    from nmt.cluster import guard
 
     require_data_folder()
     address.require()
+    guard.stand_by()
     console.use()
 
 

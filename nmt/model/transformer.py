@@ -50,12 +50,13 @@ class Transformer:
         """
         if self.weights["embedding"].dtype != self.precision:
             return self.cast().losses(source, target, smoothing, dropout, scale, r_drop)
+        inputs = shift_right(target)
         if r_drop:
-            source, target = tf.repeat(source, 2, axis=0), tf.repeat(target, 2, axis=0)
+            source, inputs = tf.repeat(source, 2, axis=0), tf.repeat(inputs, 2, axis=0)
         memory, source_bias = self.encode(source, dropout)
-        hidden = self.decode(shift_right(target), memory, source_bias, dropout)
+        hidden = self.decode(inputs, memory, source_bias, dropout)
         if r_drop:
-            hidden, target = side_by_side(hidden), side_by_side(target[..., None])[..., 0]
+            hidden, target = side_by_side(hidden), tf.repeat(target, 2, axis=1)
         real = tf.not_equal(target, PAD_ID)
         # Padding is dropped here, before the softmax, which is the dearest part of a small model.
         hidden, labels = tf.boolean_mask(hidden, real), tf.boolean_mask(target, real)

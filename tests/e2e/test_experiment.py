@@ -25,6 +25,17 @@ def output(place, stage):
     return place.data / "store" / stage / keys[stage]
 
 
+def test_a_killed_command_leaves_no_server(place):
+    process = place.start("run", place.config, "--only", "preflight")
+    assert process.stdout is not None
+    next(line for line in process.stdout if "Beginning flow run" in line)
+    server = [one for one in psutil.Process(process.pid).children() if "uvicorn" in command_line(one)]
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    assert len(server) == 1 and not psutil.wait_procs(server, timeout=30)[1]
+
+
 @pytest.fixture(scope="module")
 def finished(place):
     """The first run, complete, with no server but Prefect's in-process one; a real server for all that follow."""
