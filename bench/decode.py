@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -25,7 +24,7 @@ from typing import Any
 
 import numpy as np
 import sacrebleu
-from side import SIZES, Size, other, write_vocabulary
+from side import CORES, SIZES, Size, other, write_vocabulary
 
 from nmt import runs
 from nmt.config import data_folder
@@ -73,7 +72,7 @@ def ours(run: runs.Result, folder: Path) -> tuple[float, list[str]]:
 def theirs(translator: Translator, folder: Path, size: Size, work: Path) -> tuple[float, list[str]]:
     """The same of OpenNMT-tf, whose pieces are put together by our detokenizer, not timed."""
     penalty = translator.settings.length_penalty
-    taken = other("infer", folder, size, work, os.cpu_count() or 1, beam_width=BEAM, length_penalty=penalty)
+    taken = other("infer", folder, size, work, CORES, beam_width=BEAM, length_penalty=penalty)
     lines = [translator.detokenizer(join(line.split())) for line in read_lines(work / "many")]
     return (MANY - FEW) / (taken["many"] - taken["few"]), lines
 

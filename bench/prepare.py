@@ -26,6 +26,7 @@ import psutil
 from made_up import generate
 
 from nmt.config import CleanSettings, LearnBpeSettings, ShuffleSettings, TokenizeSettings
+from nmt.cores import available
 from nmt.corpus.bpe import learn
 from nmt.corpus.clean import clean
 from nmt.corpus.encode import Encoder, encode, load, text_lines
@@ -160,7 +161,7 @@ def main() -> None:
     """Generate, run, compare, print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--pairs", type=int, default=500_000)
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--workers", type=int, default=available())
     parser.add_argument("--ours", action="store_true", help="do not run the usual tools")
     parser.add_argument("--json", type=Path, help="where to write the figures")
     options = parser.parse_args()

@@ -26,13 +26,14 @@ from nmt.config import (
     TrainSettings,
     cache_folder,
 )
+from nmt.cores import available
 from nmt.corpus.bpe import learn, read_vocabulary
 from nmt.corpus.encode import Encoder, encode, load, text_lines
 from nmt.corpus.tokenize import tokenize
 from nmt.training.job import Job
 from nmt.training.records import read
 
-CORES = os.cpu_count() or 1
+CORES = available()
 OPENNMT = "OpenNMT-tf==2.32.0"
 HERE = Path(__file__).parent
 ONLY_STEPS = {"eval_every": 10**6, "checkpoint_every": 10**6, "average": 1}  # of a timed training

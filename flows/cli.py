@@ -116,15 +116,18 @@ def ui(
 def clean(
     keep: Annotated[int, typer.Option(min=0, help="most recent runs whose outputs are kept")] = 3,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would be freed")] = False,
+    unfinished: Annotated[bool, typer.Option("--unfinished", help="free trainings that were stopped, too")] = False,
 ) -> None:
     """Free the disk of stage outputs that no kept run needs."""
     from nmt.store.free import free
 
-    kept, freed, size = free(data_folder(), keep, dry_run)
-    typer.echo(f"kept runs: {', '.join(kept) or 'none'}")
-    for path in freed:
+    freed = free(data_folder(), keep, dry_run, unfinished)
+    typer.echo(f"kept runs: {', '.join(freed.runs) or 'none'}")
+    for one in freed.unfinished:
+        typer.echo(f"kept unfinished training: {one.folder}, step {one.step:,} (--unfinished frees it)")
+    for path in freed.folders:
         typer.echo(f"{'would free' if dry_run else 'freed'}  {path}")
-    typer.echo(f"{size / 1e6:,.1f} MB {'would be freed' if dry_run else 'freed'}")
+    typer.echo(f"{freed.size / 1e6:,.1f} MB {'would be freed' if dry_run else 'freed'}")
 
 
 def start_prefect() -> None:

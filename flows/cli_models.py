@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nmt import runs
-from nmt.config import Experiment, ScoreSettings
+from nmt.config import Experiment
 from nmt.errors import RequestError
 
 if TYPE_CHECKING:
@@ -47,10 +47,11 @@ def translate(
     """Translate the lines of standard input to standard output."""
     from nmt import champions
     from nmt.corpus.text import chunks
+    from nmt.decoding.export import decoding_of
     from nmt.decoding.translate import Translator
 
     if run_name and (Path(run_name) / "model.bin").is_file():
-        model, settings = Path(run_name), ScoreSettings()
+        model, settings = Path(run_name), decoding_of(Path(run_name))
     else:
         result = runs.read(run_name) if run_name else champions.chosen().result
         model, settings = Path(result.model), result.experiment.score
@@ -72,7 +73,8 @@ def export(
     from nmt.decoding.export import export_again
 
     result = runs.read(run_name)
-    size = export_again(Path(result.model), out, result.experiment.train.heads, numbers.value)
+    settings = result.experiment
+    size = export_again(Path(result.model), out, settings.train.heads, numbers.value, settings.score)
     typer.echo(f"{out}: {size / 1e6:,.1f} MB, {numbers.value}. Try it: wmtflow translate {out} < lines")
 
 

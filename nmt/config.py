@@ -250,7 +250,7 @@ class TrainSettings(Settings):
     xla: bool = speed(False, "let XLA compile what it can: once for each shape of batch, so for long trainings on GPUs")
     fp16_compression: bool = Field(False, description="send gradients between ranks as 16-bit floats")
     launcher: Literal["gloo", "mpi"] = speed("gloo", "what starts the ranks: horovodrun, or mpirun (Horovod with MPI)")
-    fusion_mb: float = speed(64.0, "Horovod sends gradients in messages of up to this many MB", ge=0)
+    fusion_mb: int = speed(64, "Horovod sends gradients in messages of up to this many MB", ge=0)
     cycle_ms: float = speed(
         0.0, "milliseconds Horovod waits for gradients to send together; 0: as suits the device", ge=0
     )
@@ -295,7 +295,7 @@ class ScoreSettings(Settings):
     beam: int = Field(4, ge=1, le=64, description="hypotheses kept while decoding")
     length_penalty: float = Field(0.6, ge=0, description="log-probabilities are divided by length^this")
     min_length: int = Field(1, ge=0, description="fewest pieces in a translation")
-    max_length: int = Field(256, ge=1, description="most pieces in a translation")
+    max_length: int = Field(256, ge=1, le=1_000, description="most pieces in a translation")
     batch_tokens: int = speed(4_096, "source pieces decoded at once", ge=1)
     threads: int = speed(0, "CPU threads; 0: all cores", ge=0)
 

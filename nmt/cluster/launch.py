@@ -45,7 +45,7 @@ def training_command(job: Job, path: Path) -> list[str]:
     if settings.launcher == "mpi":
         return [*mpirun(job), *python]
     horovodrun = [sys.executable, str(Path(sys.executable).with_name("horovodrun")), "--gloo"]
-    fusion = ["--fusion-threshold-mb", f"{settings.fusion_mb:g}", "--cycle-time-ms", f"{cycle_ms(job):g}"]
+    fusion = ["--fusion-threshold-mb", str(settings.fusion_mb), "--cycle-time-ms", f"{cycle_ms(job):g}"]
     # Gloo would give up after 30 seconds, with an error that names nobody; who hangs is told after stall_seconds.
     patience = ["--gloo-timeout-seconds", str(math.ceil(settings.stall_seconds) + 60)]
     return [*horovodrun, "-np", str(ranks), "-H", f"localhost:{ranks}", *fusion, *patience, *python]
@@ -79,7 +79,7 @@ def mpirun(job: Job) -> list[str]:
     # Horovod's traffic is many small messages from several threads, for which plain TCP is the safe transport.
     transport = ["-mca", "pml", "ob1", "-mca", "btl", "^openib"]
     fusion = {
-        "HOROVOD_FUSION_THRESHOLD": int(settings.fusion_mb * 1024 * 1024),
+        "HOROVOD_FUSION_THRESHOLD": settings.fusion_mb * 1024 * 1024,
         "HOROVOD_CYCLE_TIME": f"{cycle_ms(job):g}",
     }
     names = [name for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ] + [OWNER, FAMILY, "PYTHONUNBUFFERED"]
@@ -131,6 +131,8 @@ def run(command: list[str], say: Callable[[str], None], trouble: Callable[[], st
         watcher.join()
     if wrong:
         raise TrainingError(f"{wrong[0]}. All ranks were ended; run again to go on from the last checkpoint.")
+    if status < 0:
+        failure = failure or f"it was ended by {by_signal(-status)}"
     if status:
         raise TrainingError(f"training ended with status {status}: {failure or ' | '.join(last)}")
 
@@ -141,8 +143,13 @@ def killed(line: str) -> str | None:
     number = int(found[2]) - 128 if found else 0
     if not found or number <= 0 or number == signal.SIGTERM:
         return None
+    return f"rank {found[1]} was ended by {by_signal(number)}"
+
+
+def by_signal(number: int) -> str:
+    """A signal by its name, and what sends it where nobody has."""
     memory = ", as the system does to the largest process when memory runs out" if number == signal.SIGKILL else ""
-    return f"rank {found[1]} was ended by {signal.Signals(number).name}{memory}"
+    return f"{signal.Signals(number).name}{memory}"
 
 
 def watch(process: subprocess.Popen[str], token: str, trouble: Callable[[], str | None], wrong: list[str]) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import psutil
 
 from nmt.config import Experiment, data_folder
+from nmt.cores import available
 from nmt.corpus.sources import download_bytes
 from nmt.errors import MachineError
 from nmt.model.shape import LOSS_BLOCK, ModelShape
@@ -96,7 +97,7 @@ def memory(experiment: Experiment) -> Check:
 
 def processors(experiment: Experiment) -> Check:
     """A GPU for each rank where there are GPUs, else a core."""
-    ranks, cores, gpus = experiment.train.ranks, os.cpu_count() or 1, gpu_count()
+    ranks, cores, gpus = experiment.train.ranks, available(), gpu_count()
     have, unit = (gpus, "GPUs") if gpus else (cores, "cores")
     fix = f"Set train.ranks to at most {have}."
     return Check("ranks", f"{ranks} ranks", f"{have} {unit}", ranks <= have, fix)

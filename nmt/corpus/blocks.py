@@ -7,7 +7,6 @@ however long the files are.
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
@@ -20,6 +19,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from nmt import cores
 from nmt.corpus.text import not_parallel
 
 Result = TypeVar("Result")
@@ -104,7 +104,7 @@ class Workers:
     def __init__(self, workers: int, files: Iterable[Path]) -> None:
         other = _elsewhere.get()
         small = sum(path.stat().st_size for path in files) < SMALL
-        self.count = other.count if other else 1 if small else workers or os.cpu_count() or 1
+        self.count = other.count if other else 1 if small else workers or cores.available()
         self.pool: Executor | None = other.executor if other else None
         self.owned = other is None and self.count > 1
         if self.owned:

@@ -2,10 +2,12 @@
 
 model.bin config.json shared_vocabulary.json    CTranslate2's own files
 codes vocabulary.tsv text.json                  merges, pieces, languages and tokenizer settings
+score.json                                      where a user asked for the folder: how the run was decoded
 """
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,12 +19,13 @@ from ctranslate2.specs import common_spec, transformer_spec
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
-from nmt.config import TokenizeSettings
+from nmt.config import ScoreSettings, TokenizeSettings
 from nmt.corpus.bpe import BEGIN, END, UNKNOWN, read_vocabulary
 from nmt.errors import RequestError, RunError
 from nmt.model.shape import NORM_EPSILON, ModelShape, positions
 from nmt.store.store import remove, replace
 
+DECODING = "score.json"
 Weights = Mapping[str, NDArray[np.float32]]
 
 
@@ -64,8 +67,11 @@ def export(
     (out / "text.json").write_text(text.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
 
-def export_again(model: Path, out: Path, heads: int, quantization: str) -> int:
-    """Write a finished training's `model` again as `out`, with smaller numbers; returns the bytes of the new folder."""
+def export_again(model: Path, out: Path, heads: int, quantization: str, decoding: ScoreSettings) -> int:
+    """Write a finished training's `model` again as `out`, with smaller numbers; returns the bytes of the new folder.
+
+    `decoding` goes with it, so that the folder translates as the run does.
+    """
     stored = model.with_name("weights.npz")
     if not stored.is_file():
         raise RunError(f"{stored} is not there any more. Train again: wmtflow run CONFIG --from train")
@@ -77,8 +83,16 @@ def export_again(model: Path, out: Path, heads: int, quantization: str) -> int:
     temporary = out.with_name(f".{out.name}.partial")
     remove(temporary)
     export(weights, shape_of(weights, heads), temporary, model / "codes", model / "vocabulary.tsv", text, quantization)
+    chosen = json.dumps(decoding.key_settings(), indent=1)  # without threads and the like: another machine's matter
+    (temporary / DECODING).write_text(f"{chosen}\n", encoding="utf-8")
     replace(temporary, out)
     return sum(path.stat().st_size for path in out.iterdir())
+
+
+def decoding_of(model: Path) -> ScoreSettings:
+    """How a folder that `export_again` wrote is to be decoded."""
+    path = model / DECODING
+    return ScoreSettings.model_validate_json(path.read_text(encoding="utf-8")) if path.is_file() else ScoreSettings()
 
 
 def shape_of(weights: Weights, heads: int) -> ModelShape:

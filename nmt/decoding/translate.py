@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import ctranslate2
 
+from nmt import cores
 from nmt.config import ScoreSettings
 from nmt.corpus.bpe import Segmenter, join, read_vocabulary
 from nmt.corpus.moses import Detokenizer, Tokenizer
 from nmt.decoding.export import TextSettings
 from nmt.errors import RunError
 
-LONGEST = 1_000  # source pieces; the model's position table ends at 1,024
+LONGEST = 1_000  # pieces on either side; the model's position table ends at 1,024
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Translator:
         self.detokenizer = Detokenizer(self.text.target, self.text.tokenize)
         gpus = ctranslate2.get_cuda_device_count()
         # Each core has batches of its own: cores that share one wait for each other at every product.
-        workers = 1 if gpus else settings.threads or os.cpu_count() or 1
+        workers = 1 if gpus else settings.threads or cores.available()
         self.model = ctranslate2.Translator(
             str(model),
             device="cuda" if gpus else "cpu",

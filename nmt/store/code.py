@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 # Settings take part in a key by value; the others write no stage's bytes.
-EXEMPT = ("nmt.config", "nmt.errors", "nmt.progress", "nmt.store", "nmt.cluster", "nmt.monitor")
+EXEMPT = ("nmt.config", "nmt.cores", "nmt.errors", "nmt.progress", "nmt.store", "nmt.cluster", "nmt.monitor")
 DATA_SUFFIXES = {".tsv", ".j2", ".css"}
 CPP_SUFFIXES = {".cc", ".h"}
 

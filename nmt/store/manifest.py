@@ -71,6 +71,11 @@ class Manifest(BaseModel):
         return sum(record.bytes for record in self.outputs.values())
 
 
+def key_of(manifest: Manifest) -> Key:
+    """What an output was made of."""
+    return Key.model_validate(manifest.model_dump(include=set(Key.model_fields)))
+
+
 def write(folder: Path, key: Key, counts: dict[str, Any], seconds: float) -> Manifest:
     """Record every file of `folder`, write its manifest, and see both to the disk."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != NAME)

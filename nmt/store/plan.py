@@ -125,7 +125,7 @@ def why_new(key: Key, store: Store, previous: dict[str, str]) -> str:
     return "; ".join(parts) or "its output was removed"
 
 
-def differences(before: Manifest, key: Key) -> list[tuple[str, Any, Any]]:
+def differences(before: Manifest | Key, key: Key) -> list[tuple[str, Any, Any]]:
     """Settings, code and libraries that differ: (name, value before, value now)."""
     found = []
     for name in sorted(before.settings.keys() | key.settings.keys()):

@@ -125,14 +125,16 @@ def to_average(folder: Path, settings: TrainSettings) -> list[Path]:
 
 def newest(folder: Path, say: Callable[[str], None], at_most: int | None = None) -> tuple[Path, State] | None:
     """The newest whole checkpoint (not past step `at_most`) and its state; damaged ones are named and passed over."""
-    for path in reversed(listed(folder)):
+    there = listed(folder)
+    for path in reversed(there):
         state = read_state(path)
         if state is not None and at_most is not None and state.step > at_most:
             continue
         wrong = "state.json cannot be read" if state is None else damage(path, state)
         if state is not None and wrong is None:
             return path, state
-        say(f"checkpoint {path.name} is damaged ({wrong}); using the one before it")
+        instead = "there is none before it: beginning at step 0" if path == there[0] else "using the one before it"
+        say(f"checkpoint {path.name} is damaged ({wrong}); {instead}")
     return None
 
 

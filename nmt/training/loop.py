@@ -212,9 +212,10 @@ class Trainer:
         raise TrainingError(
             f"the loss or its gradient is not a finite number at step {step:,}, on {len(lines):,} pairs: lines "
             f"{', '.join(map(str, lines[:SHOWN]))}{' …' if len(lines) > SHOWN else ''} of the clean training text "
-            f"(all in {record}). Lower train.learning_rate or raise train.warmup. "
-            + ("Or send gradients whole: train.fp16_compression=false. " if self.settings.fp16_compression else "")
-            + (f"The last good checkpoint is {saved[-1].name}." if saved else "No checkpoint was written yet.")
+            f"(all in {record}). Lower train.learning_rate, raise train.warmup"
+            + (", or send gradients whole: train.fp16_compression=false" if self.settings.fp16_compression else "")
+            + "; each begins a training of its own, at step 0, and leaves this one as it is. "
+            + (f"Its last good checkpoint is {saved[-1].name}." if saved else "No checkpoint was written yet.")
         )
 
     def say_beginning(self) -> None:

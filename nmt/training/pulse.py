@@ -91,7 +91,7 @@ class Watch:
 
     def __init__(self, folder: Path, ranks: int, limit: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.folder, self.ranks, self.limit, self.clock = folder, ranks, limit, clock
-        self.began = clock()
+        self.began = self.looked = clock()
         self.seen: dict[int, Seen] = {}
         for old in folder.glob("rank-*"):  # of a training before
             old.unlink()
@@ -104,6 +104,11 @@ class Watch:
     def look(self) -> str | None:
         """What is wrong, once nothing has moved for too long; else None."""
         now = self.clock()
+        if (pause := now - self.looked) > SILENT:  # this process stood still itself, with its ranks perhaps (Ctrl-Z)
+            self.began += pause
+            for seen in self.seen.values():
+                seen.moved, seen.beaten = seen.moved + pause, seen.beaten + pause
+        self.looked = now
         for rank in range(self.ranks):
             self.read(rank, now)
         moved = max((seen.moved for seen in self.seen.values()), default=self.began)

@@ -18,7 +18,8 @@ def truncate(path: Path, step: int) -> None:
 def read(path: Path) -> list[dict[str, Any]]:
     """The records of a metrics file; a line that a kill cut short is passed over."""
     rows = []
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+    # Not splitlines: samples are people's text, and it would cut a row at a U+2028 in one.
+    for line in path.read_text(encoding="utf-8").split("\n") if path.exists() else []:
         try:
             rows.append(json.loads(line))
         except ValueError:

@@ -12,9 +12,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from nmt.cluster.launch import run, training_command
 from nmt.config import Experiment, ScoreSettings
 from nmt.corpus.bpe import read_vocabulary
+from nmt.corpus.encode import load
+from nmt.decoding.translate import LONGEST
 from nmt.progress import Advance, progress
 from nmt.store.store import link, link_tree, remove
 from nmt.training import checkpoints
@@ -33,7 +37,7 @@ def train(
     job = Job(
         train=experiment.train,
         # Not experiment.score: a beam chosen for the test set must not make a training another one.
-        decode=ScoreSettings(max_length=experiment.train.max_length + 20),
+        decode=ScoreSettings(max_length=longest_translation(inputs["shuffle"])),
         tokenize=experiment.tokenize,
         source=source,
         target=target,
@@ -60,6 +64,12 @@ def train(
     link(work / "metrics.jsonl", out / "metrics.jsonl")
     shutil.copyfile(work / "monitor.jsonl", out / "monitor.jsonl")  # a copy: a training that goes on appends to it
     return summary(job, last, read(work / "metrics.jsonl"))
+
+
+def longest_translation(data: Path) -> int:
+    """Pieces after which a dev translation is cut off: 50 more than any source has, as in the Transformer's paper."""
+    lengths = np.diff(load(data, "dev").source_offsets)
+    return min(int(lengths.max(initial=0)) + 50, LONGEST)
 
 
 class Progress:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import NamedTuple
 
 from nmt.config import TrainSettings
+from nmt.cores import available
 
 MOST_LANES = 8  # each holds its own gradients
 
@@ -23,6 +23,6 @@ def shared_out(settings: TrainSettings, gpu: bool, cores: int | None = None) -> 
 
     With more threads than lanes every operation may use all: TensorFlow has one pool of them for all lanes.
     """
-    threads = settings.threads or max((cores or os.cpu_count() or 1) // settings.ranks, 1)
+    threads = settings.threads or max((cores or available()) // settings.ranks, 1)
     lanes = 1 if gpu else min(threads, MOST_LANES)
     return Threads(threads, lanes, 1 if lanes == threads else threads)

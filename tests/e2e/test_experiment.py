@@ -99,6 +99,10 @@ def test_translate_score_and_report_use_the_finished_run(place, finished):
     lines = place.wmtflow("translate", "small", text="The man sleeps.\n\nThe dog sees the cat.").stdout.splitlines()
     assert len(lines) == 3 and lines[1] == "" and lines[0]
     assert f"BLEU {result(place)['bleu']:.2f} on test" in place.wmtflow("score", "small").stdout
+    again = place.wmtflow("export", "small", place.data / "exported", "--type", "float32")
+    assert again.returncode == 0 and "Try it: wmtflow translate" in again.stdout, again.stderr
+    exported = place.wmtflow("translate", place.data / "exported", text="The man sleeps.\n\nThe dog sees the cat.")
+    assert exported.stdout.splitlines() == lines  # with the run's own beam and limit, which are not the defaults
     raw = output(place, "download")
     scored = place.wmtflow("score", "small", "--files", raw / "test.en", raw / "test.de").stdout
     assert f"BLEU {result(place)['bleu']:.2f} on test.en" in scored

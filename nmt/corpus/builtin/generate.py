@@ -8,7 +8,6 @@ on either side.
 from __future__ import annotations
 
 import multiprocessing
-import os
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 from zlib import crc32
 
+from nmt import cores
 from nmt.corpus.builtin.dirt import DIRT, soil
 from nmt.corpus.builtin.grammar import sentence
 
@@ -129,7 +129,7 @@ def generate(
         for side, language in enumerate(("en", "de")):
             (folder / f"{split}.{language}").write_bytes("".join(f"{pair[side]}\n" for pair in lines).encode())
         told(size)
-    jobs, processes = train_jobs(seed, train, dirty), workers or os.cpu_count() or 1
+    jobs, processes = train_jobs(seed, train, dirty), workers or cores.available()
     with ExitStack() as stack:
         out = (
             stack.enter_context((folder / "train.en").open("wb")),

@@ -102,7 +102,7 @@ def test_a_failure_without_a_reason_is_told_with_the_last_lines():
 def test_a_silent_failure_and_a_signal_are_failures():
     with pytest.raises(TrainingError, match="status 7"):
         run(python("raise SystemExit(7)"), lambda _: None)
-    with pytest.raises(TrainingError, match="status -9"):
+    with pytest.raises(TrainingError, match="status -9: it was ended by SIGKILL, as the system does"):
         run(python("import os; os.kill(os.getpid(), 9)"), lambda _: None)
 
 

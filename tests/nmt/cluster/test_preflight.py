@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 from nmt.cluster import preflight as module
 from nmt.cluster.preflight import Check, corpus_bytes, horovod, preflight, require
 from nmt.config import Experiment
+from nmt.cores import available
 from nmt.errors import MachineError
 from nmt.settings_file import check
 
@@ -53,7 +53,7 @@ def test_too_little_disk_is_told_with_needed_found_and_fix(data: Path):
 
 
 def test_too_many_ranks_are_told_with_the_most_there_can_be():
-    cores = os.cpu_count()
+    cores = available()
     found = checks(experiment(train={"ranks": 1_000}))["ranks"]
     assert not found.ok
     assert (found.needed, found.found) == ("1000 ranks", f"{cores} cores")

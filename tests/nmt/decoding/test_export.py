@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from nmt.config import LearnBpeSettings, ScoreSettings, TokenizeSettings
 from nmt.corpus.bpe import learn, read_vocabulary
-from nmt.decoding.export import TextSettings, export, export_again, shape_of
+from nmt.decoding.export import TextSettings, decoding_of, export, export_again, shape_of
 from nmt.decoding.translate import Translator
 from nmt.errors import RequestError, RunError
 from nmt.model.shape import ModelShape
@@ -88,12 +88,14 @@ def test_exported_again_in_eight_bits_it_is_smaller_and_says_much_the_same(tmp_p
     folder, out = tmp_path / "model", tmp_path / "small"
     export(model.numpy(), model.shape, folder, tmp_path / "codes", tmp_path / "vocabulary.tsv", TEXT)
     with pytest.raises(RunError, match=r"weights.npz is not there any more"):
-        export_again(folder, out, 4, "int8")
+        export_again(folder, out, 4, "int8", ScoreSettings())
     np.savez(tmp_path / "weights.npz", **model.numpy())
-    size = export_again(folder, out, 4, "int8")
+    chosen = ScoreSettings(beam=7, length_penalty=1.4)
+    size = export_again(folder, out, 4, "int8", chosen.model_copy(update={"threads": 5}))
+    assert decoding_of(out) == chosen and decoding_of(folder) == ScoreSettings()
     assert size < 0.4 * sum(path.stat().st_size for path in folder.iterdir())
     with pytest.raises(RequestError, match="exists already"):
-        export_again(folder, out, 4, "int8")
+        export_again(folder, out, 4, "int8", chosen)
     usable = [[piece] for piece in pieces if not piece.startswith("<")]
     plain, small = (
         [found.log_probs[0] for found in model.score_batch([["the"]] * len(usable), usable)]

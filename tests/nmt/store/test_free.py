@@ -64,7 +64,7 @@ def two_runs(data: Path, store: Store, pretend: Pretend) -> dict[str, dict[str, 
 def test_the_newest_run_is_kept_whole_and_the_rest_goes(data: Path, store: Store, two_runs: dict[str, dict[str, str]]):
     gone = work_of(store, OLD)
     kept_work = [work_of(store, NEW), work_of(store, NEW, "-500")]
-    kept, removed, size = free(data, keep=1, dry_run=False)
+    kept, _, removed, size = free(data, keep=1, dry_run=False)
     assert kept == ["new"] and runs.names() == ["new"]
     assert outputs(store) == set(two_runs["new"].items()) | {("train", folder.name) for folder in kept_work}
     assert gone in removed and not any(folder.exists() for folder in removed)
@@ -92,13 +92,13 @@ def test_enough_to_keep_means_nothing_to_remove(
     data: Path, store: Store, two_runs: dict[str, dict[str, str]], keep: int
 ):
     before = outputs(store)
-    kept, removed, size = free(data, keep=keep, dry_run=False)
+    kept, _, removed, size = free(data, keep=keep, dry_run=False)
     assert (sorted(kept), removed, size) == (["new", "old"], [], 0)
     assert outputs(store) == before
 
 
 def test_keeping_none_frees_everything(data: Path, store: Store, two_runs: dict[str, dict[str, str]]):
-    kept, _, _ = free(data, keep=0, dry_run=False)
+    kept, *_ = free(data, keep=0, dry_run=False)
     assert kept == [] and runs.names() == [] and outputs(store) == set()
 
 
@@ -124,7 +124,7 @@ def test_no_run_starts_while_disk_is_freed(store: Store):
 
 
 def test_an_empty_data_folder_has_nothing_to_free(data: Path):
-    assert free(data, keep=1, dry_run=False) == ([], [], 0)
+    assert free(data, keep=1, dry_run=False) == ([], [], [], 0)
 
 
 def test_only_bytes_that_come_back_are_counted(tmp_path: Path):

@@ -97,6 +97,14 @@ def test_a_half_written_one_does_not_count(folder):
     assert found(folder) == ("step-00000030", [])
 
 
+def test_where_all_are_damaged_it_is_said_that_all_begins_again(folder):
+    for path in checkpoints.listed(folder):
+        (path / "weights.index").write_bytes(b"")
+    name, said = found(folder)
+    assert name is None and "using the one before it" in said[0]
+    assert "step-00000010 is damaged" in said[-1] and said[-1].endswith("beginning at step 0")
+
+
 def test_what_a_kill_while_saving_left_goes_with_the_next(folder):
     (folder / ".step-00000017.partial").mkdir()
     (folder / ".step-00000010.old").mkdir()

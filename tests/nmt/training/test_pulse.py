@@ -61,8 +61,21 @@ def test_a_rank_that_beats_but_is_behind_is_named(tmp_path):
 def test_a_rank_that_never_began_is_named(tmp_path):
     ranks = Ranks(tmp_path / "pulse", 2)
     ranks.say(0, moves=1)
+    for _ in range(61):
+        assert ranks.later(1) is None
+    assert ranks.later(1).endswith(": rank 1 has never said a word")
+
+
+def test_a_pause_of_the_watcher_too_is_nobodys_fault(tmp_path):
+    """Ctrl-Z stops both; the ranks get their time again, and no more than that."""
+    ranks = Ranks(tmp_path / "pulse", 1)
+    ranks.say(0, step=7, doing=UPDATING, moves=20)
     assert ranks.later(1) is None
-    assert ranks.later(61).endswith(": rank 1 has never said a word")
+    assert ranks.later(10_000) is None
+    for _ in range(60):
+        ranks.say(0)
+        assert ranks.later(1) is None
+    assert "in its update at step 7" in ranks.later(1)
 
 
 def test_the_pulses_of_an_earlier_training_do_not_count(tmp_path):

@@ -81,6 +81,28 @@ def test_ranks_resume_to_the_last_digit(job, ranks):
     assert losses(stopped) == losses(whole)
 
 
+def test_ranks_killed_between_checkpoints_repeat_what_was_lost(job):
+    settings = {"ranks": 2, "steps": 150, "checkpoint_every": 40, "eval_every": 150}
+    whole, hit = job("whole", **settings), job("hit", **settings)
+    train(whole)
+    threading.Thread(target=kill_rank_1, args=(hit, 45), daemon=True).start()
+    with pytest.raises(TrainingError, match="rank 1 was ended by SIGKILL"):
+        train(hit)
+    reached = losses(hit)[-1][0]
+    assert reached >= 45
+    said = train(hit)
+    resumed = next(line for line in said if "resuming from" in line)
+    assert int(resumed.rpartition("-")[2]) in (40, 80, 120)
+    assert losses(hit) == losses(whole)
+
+
+def kill_rank_1(job, step):
+    """As soon as the training has said that it is at that step."""
+    while not (found := losses(job)) or found[-1][0] < step:
+        time.sleep(0.01)
+    os.kill(json.loads((job.work / "pulse/rank-1.json").read_text())["pid"], signal.SIGKILL)
+
+
 def test_compressed_gradients_do_little_harm(job):
     whole, small = job("whole", ranks=2), job("small", ranks=2)
     train(whole)
