@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from pydantic import ValidationError
-
 from nmt import atomic
 from nmt.store.manifest import Key, key_of
 from nmt.store.plan import SHOWN, differences, shown, work_folder
@@ -43,7 +41,7 @@ def read(folder: Path) -> Key | None:
     """What the training in a work folder is of."""
     try:
         return Key.model_validate_json((folder / KEY).read_text(encoding="utf-8"))
-    except (OSError, ValidationError):
+    except (OSError, ValueError):
         return None
 
 
