@@ -1,13 +1,15 @@
 """Training speed: ours beside OpenNMT-tf 2.32, the same model size on the same pieces with the same token budget.
 
-    python bench/train.py [--size tiny] [--size base] [--rounds 3] [--ranks 1] [--products high]
+    python bench/train.py [--size tiny] [--size base] [--rounds 3] [--ranks 1] [--precision float32] [--products high]
 
 Both train in turn on all cores, each in one process with a thread per core: theirs under TensorFlow's own defaults, as
 OpenNMT-tf uses a machine without GPUs; ours a real training as the pipeline starts it. With `--ranks` ours is so many
 Horovod processes, each with its share of the cores and of the token budget, so that an update has the same tokens.
+OpenNMT-tf computes in 32 bits on a CPU whatever it is asked; `--precision` is of ours.
 Prints target pieces per second, the ratio, padding, and the share of this machine's matrix-product rate
 that our arithmetic reaches: the median of products of one process with all threads, for some seconds just before and
-just after the training, the better of the two: TensorFlow's product, which AMX can surpass. JSON with --json.
+just after the training, the better of the two: TensorFlow's product of 32-bit numbers, which AMX and bfloat16 can
+surpass. JSON with --json.
 """
 
 from __future__ import annotations
@@ -34,11 +36,11 @@ PRODUCT = 2_048  # rows and columns of the matrices whose product is timed
 PRODUCT_SECONDS = 4.0
 
 
-def ours(folder: Path, size: Size, work: Path, ranks: int, products: str) -> dict[str, float]:
+def ours(folder: Path, size: Size, work: Path, ranks: int, precision: str, products: str) -> dict[str, float]:
     """Our half: a training of some updates, the first of them not timed."""
     share = replace(size, tokens=size.tokens // ranks)
     before = product_rate()
-    how = {"ranks": ranks, "threads": CORES // ranks, "products": products}
+    how = {"ranks": ranks, "threads": CORES // ranks, "precision": precision, "products": products}
     settings, pieces, padding = trained(folder, share, work, size.timed, **how)
     rate = max(before, product_rate())
     flops = seen = 0.0
@@ -88,18 +90,18 @@ def arithmetic(size: Size, vocabulary: int, update: Any) -> float:
     return total
 
 
-def measure(name: str, rounds: int, ranks: int, products: str) -> dict[str, Any]:
+def measure(name: str, rounds: int, ranks: int, precision: str, products: str) -> dict[str, Any]:
     """Both in turn, several rounds."""
     size = SIZES[name]
     print(
-        f"{name}: ours {ranks} ranks x {CORES // ranks} threads, 1/{ranks} of the batch each, products {products}; "
-        f"OpenNMT-tf one process, {CORES} threads"
+        f"{name}: ours {ranks} ranks x {CORES // ranks} threads, 1/{ranks} of the batch each, {precision}, "
+        f"products {products}; OpenNMT-tf one process, {CORES} threads, float32"
     )
     with tempfile.TemporaryDirectory(prefix="wmtflow-bench-") as place:
         folder = corpus(Path(place, "corpus"), size)
         found: dict[str, list[dict[str, float]]] = {"ours": [], "theirs": []}
         for number in range(rounds):
-            found["ours"].append(ours(folder, size, Path(place, f"ours-{number}"), ranks, products))
+            found["ours"].append(ours(folder, size, Path(place, f"ours-{number}"), ranks, precision, products))
             found["theirs"].append(other("train", folder, size, Path(place, f"theirs-{number}"), CORES))
             mine, theirs = found["ours"][-1], found["theirs"][-1]
             print(
@@ -124,6 +126,9 @@ def main() -> None:
     parser.add_argument("--size", action="append", choices=SIZES, help="default: both")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--ranks", type=int, default=1, help="processes of ours")
+    parser.add_argument(
+        "--precision", choices=["float32", "bfloat16"], default="float32", help="train.precision, of ours"
+    )
     parser.add_argument("--products", choices=["high", "highest"], default="high", help="train.products, of ours")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--product", action="store_true", help=argparse.SUPPRESS)  # only the matrix product's rate
@@ -131,7 +136,8 @@ def main() -> None:
     if options.product:
         print(product())
         return
-    results = {name: measure(name, options.rounds, options.ranks, options.products) for name in options.size or SIZES}
+    how = (options.rounds, options.ranks, options.precision, options.products)
+    results = {name: measure(name, *how) for name in options.size or SIZES}
     print(
         f"\n{'size':<6}{'ours/s':>9}{'theirs/s':>10}{'ratio':>7}{'padding':>9}{'theirs':>8}{'GFLOP/s':>9}{'of rate':>9}"
     )

@@ -87,12 +87,33 @@ FOR_EACH_PROCESSOR void keep(const float* x, const uint16_t* levels, int dropped
   for (int i = 0; i < count; ++i) y[i] = x[i] * (levels[i] >= dropped ? scale : 0.0f);
 }
 
+// A bfloat16 is the upper half of a float.
+float widened(uint16_t half) {
+  const uint32_t bits = uint32_t{half} << 16;
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+// The nearest there is, of two the even one.
+uint16_t narrowed(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return value != value ? 0x7FC0 : (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;
+}
+
+FOR_EACH_PROCESSOR void keep(const uint16_t* x, const uint16_t* levels, int dropped, float scale, int count,
+                             uint16_t* y) {
+  for (int i = 0; i < count; ++i) y[i] = narrowed(widened(x[i]) * (levels[i] >= dropped ? scale : 0.0f));
+}
+
 // Rows are drawn each from a counter of its own on, so that a part of a batch draws what the whole would.
-void drop(const float* x, int64_t rows, int64_t row, uint64_t key, uint64_t stream, uint64_t first, int dropped,
-          float* y) {
+template <class T>
+void drop(const T* x, int64_t rows, int64_t row, uint64_t key, uint64_t stream, uint64_t first, int dropped, T* y) {
   alignas(64) uint32_t drawn[4 * kCounters];
   uint16_t levels[kBlock];
-  const float scale = static_cast<float>(65536.0 / (65536 - dropped));
+  const float exact = static_cast<float>(65536.0 / (65536 - dropped));
+  const float scale = sizeof(T) == sizeof(float) ? exact : widened(narrowed(exact));
   const uint64_t counters = (row + kLevels - 1) / kLevels;
   // Where rows end with a counter they are one long row.
   const bool even = row % kLevels == 0;
@@ -173,12 +194,14 @@ struct Call {
     TF_GetInput(context, index, &held[count], status);
     return fine() ? held[count++] : nullptr;
   }
-  bool output(int index, const int64_t* sizes, int rank, float** values) {  // of no size, they may be nowhere
-    int64_t total = 1;
+  template <class T>
+  bool output(int index, const int64_t* sizes, int rank, T** values) {  // of no size, they may be nowhere
+    int64_t total = sizeof(T);
     for (int i = 0; i < rank; ++i) total *= sizes[i];
-    held[count] = TF_AllocateOutput(context, index, TF_FLOAT, sizes, rank, total * sizeof(float), status);
+    const TF_DataType type = sizeof(T) == sizeof(float) ? TF_FLOAT : TF_BFLOAT16;
+    held[count] = TF_AllocateOutput(context, index, type, sizes, rank, total, status);
     if (!fine()) return false;
-    *values = static_cast<float*>(TF_TensorData(held[count++]));
+    *values = static_cast<T*>(TF_TensorData(held[count++]));
     return true;
   }
 };
@@ -215,15 +238,16 @@ void* drop_create(TF_OpKernelConstruction* construction) {
 
 void drop_delete(void* settings) { delete static_cast<DropSettings*>(settings); }
 
+template <class T>
 void drop_compute(void* given, TF_OpKernelContext* context) {
   const auto* settings = static_cast<DropSettings*>(given);
   Call call(context);
   const TF_Tensor *x = call.input(0), *key = call.input(1), *first = call.input(2);
   if (!x || !key || !first) return;
   const Shape shape(x);
-  float* y;
+  T* y;
   if (!call.output(0, shape.sizes, shape.rank, &y) || shape.count == 0) return;
-  drop(data<float>(x), shape.sizes[0], shape.count / shape.sizes[0], *data<uint64_t>(key), settings->stream,
+  drop(data<T>(x), shape.sizes[0], shape.count / shape.sizes[0], *data<uint64_t>(key), settings->stream,
        *data<uint64_t>(first), static_cast<int>(settings->dropped), y);
 }
 
@@ -327,7 +351,9 @@ struct Operation {
 
 const Operation kOperations[] = {
     {"WmtflowDrop", {"x: float", "key: uint64", "first: uint64"}, {"y: float"}, {"stream: int", "dropped: int"},
-     drop_create, drop_compute, drop_delete},
+     drop_create, drop_compute<float>, drop_delete},
+    {"WmtflowDropShort", {"x: bfloat16", "key: uint64", "first: uint64"}, {"y: bfloat16"},
+     {"stream: int", "dropped: int"}, drop_create, drop_compute<uint16_t>, drop_delete},
     {"WmtflowNorm", {"x: float", "scale: float", "bias: float"}, {"y: float", "means: float", "inverses: float"},
      {"epsilon: float"}, norm_create, norm_compute, norm_delete},
     {"WmtflowNormGradient", {"dy: float", "x: float", "means: float", "inverses: float", "scale: float"},

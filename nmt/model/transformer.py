@@ -176,7 +176,7 @@ def seeded_dropout(
 
         def dropout(x: Tensor) -> Tensor:
             stream = seed * 1_000 + next(places)
-            if kernels.library and x.dtype == tf.float32 and not whole:
+            if kernels.library and x.dtype in (tf.float32, tf.bfloat16) and not whole:
                 return kernels.drop(x, key, stream, tf.cast(first, tf.uint64), dropped)
             drawn = random_levels(tf.shape(x[..., :1] if whole else x), key, stream, first)
             keep = tf.greater_equal(drawn, tf.constant(dropped, tf.uint16))

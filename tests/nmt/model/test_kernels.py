@@ -47,21 +47,30 @@ def both(library, monkeypatch):
     return call
 
 
-def dropped(shape, seed, number, first, rate=0.3):
+def dropped(shape, seed, number, first, rate=0.3, precision="float32"):
     """What dropout makes of some numbers, and the gradient that comes back through it."""
-    x = tf.Variable(tf.random.stateless_normal(shape, [1, 2]))
+    x = tf.Variable(tf.cast(tf.random.stateless_normal(shape, [1, 2]), precision))
     with tf.GradientTape() as tape:
         y = seeded_dropout(rate, 0.0, 0.0, seed, tf.constant(number, tf.int64), tf.constant(first)).outer(x)
-        total = tf.reduce_sum(y * tf.random.stateless_normal(shape, [3, 4]))
+        total = tf.reduce_sum(y * tf.cast(tf.random.stateless_normal(shape, [3, 4]), precision))
     return y.numpy(), tf.convert_to_tensor(tape.gradient(total, x)).numpy()
 
 
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_dropout_is_tensorflows_to_the_last_bit(both, shape):
+def test_dropout_is_tensorflows_to_the_last_bit(both, shape, precision):
     for seed, number, first, rate in ((1, 7, 0, 0.3), (2**31 - 1, 2**40, 1_234, 0.1), (0, 0, 2**30, 0.99)):
-        plain, own = both(partial(dropped, shape, seed, number, first, rate))
+        plain, own = both(partial(dropped, shape, seed, number, first, rate, precision))
         for left, right in zip(own, plain, strict=True):
-            np.testing.assert_array_equal(left.view(np.uint32), right.view(np.uint32))  # even the sign of a zero
+            assert left.tobytes() == right.tobytes()  # even the sign of a zero
+
+
+def test_dropout_of_every_bfloat16_is_tensorflows(both):
+    x = tf.bitcast(tf.reshape(tf.cast(tf.range(2**16), tf.uint16), [256, 256]), tf.bfloat16)
+    plain, own = both(lambda: seeded_dropout(0.1, 0.0, 0.0, 1, tf.constant(3, tf.int64)).outer(x).numpy())
+    np.testing.assert_array_equal(np.isnan(own), np.isnan(plain))
+    number = ~np.isnan(plain)
+    np.testing.assert_array_equal(own[number].view(np.uint16), plain[number].view(np.uint16))
 
 
 def test_processors_without_wide_registers_draw_the_same(tmp_path):
