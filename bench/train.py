@@ -1,11 +1,11 @@
 """Training speed: ours beside OpenNMT-tf 2.32, the same model size on the same pieces with the same token budget.
 
-    python bench/train.py [--size tiny] [--size base] [--rounds 3] [--ranks 1] [--precision float32] [--products high]
+    python bench/train.py [--size tiny] [--size base] [--rounds 3] [--ranks 1] [--precision bfloat16] [--products high]
 
 Both train in turn on all cores, each in one process with a thread per core: theirs under TensorFlow's own defaults, as
 OpenNMT-tf uses a machine without GPUs; ours a real training as the pipeline starts it. With `--ranks` ours is so many
 Horovod processes, each with its share of the cores and of the token budget, so that an update has the same tokens.
-OpenNMT-tf computes in 32 bits on a CPU whatever it is asked; `--precision` is of ours.
+OpenNMT-tf computes in 32 bits on a CPU whatever it is asked; ours also in bfloat16, where that is faster.
 Prints target pieces per second, the ratio, padding, and the share of this machine's matrix-product rate
 that our arithmetic reaches: the median of products of one process with all threads, for some seconds just before and
 just after the training, the better of the two: TensorFlow's product of 32-bit numbers, which AMX and bfloat16 can
@@ -30,6 +30,7 @@ from typing import Any
 from side import CORES, SIZES, Size, corpus, other, trained
 
 from nmt.corpus.encode import load
+from nmt.model.processor import is_fast_in_bfloat16
 from nmt.training.batches import Batches, Position
 
 PRODUCT = 2_048  # rows and columns of the matrices whose product is timed
@@ -90,34 +91,45 @@ def arithmetic(size: Size, vocabulary: int, update: Any) -> float:
     return total
 
 
-def measure(name: str, rounds: int, ranks: int, precision: str, products: str) -> dict[str, Any]:
-    """Both in turn, several rounds."""
+def measure(name: str, rounds: int, ranks: int, precisions: list[str], products: str) -> dict[str, Any]:
+    """Ours in each precision and theirs in turn, several rounds; the medians of each precision."""
     size = SIZES[name]
     print(
-        f"{name}: ours {ranks} ranks x {CORES // ranks} threads, 1/{ranks} of the batch each, {precision}, "
-        f"products {products}; OpenNMT-tf one process, {CORES} threads, float32"
+        f"{name}: ours {ranks} ranks x {CORES // ranks} threads, 1/{ranks} of the batch each, products {products}; "
+        f"OpenNMT-tf one process, {CORES} threads, float32"
     )
+    mine: dict[str, list[dict[str, float]]] = {precision: [] for precision in precisions}
+    theirs: list[dict[str, float]] = []
     with tempfile.TemporaryDirectory(prefix="wmtflow-bench-") as place:
         folder = corpus(Path(place, "corpus"), size)
-        found: dict[str, list[dict[str, float]]] = {"ours": [], "theirs": []}
         for number in range(rounds):
-            found["ours"].append(ours(folder, size, Path(place, f"ours-{number}"), ranks, precision, products))
-            found["theirs"].append(other("train", folder, size, Path(place, f"theirs-{number}"), CORES))
-            mine, theirs = found["ours"][-1], found["theirs"][-1]
-            print(
-                f"{name} round {number + 1}: ours {mine['tokens_per_second']:,.0f} target pieces/s, "
-                f"OpenNMT-tf {theirs['tokens_per_second']:,.0f}, "
-                f"ratio {mine['tokens_per_second'] / theirs['tokens_per_second']:.2f}; "
-                f"{mine['gflops']:.1f} of {mine['product_gflops']:.1f} GFLOP/s",
-                flush=True,
-            )
-    summary: dict[str, Any] = {
-        side: {key: round(median([row[key] for row in rows]), 4) for key in rows[0]} for side, rows in found.items()
+            for precision, rows in mine.items():
+                rows.append(ours(folder, size, Path(place, f"{precision}-{number}"), ranks, precision, products))
+            theirs.append(other("train", folder, size, Path(place, f"theirs-{number}"), CORES))
+            for precision, rows in mine.items():
+                own, other_speed = rows[-1], theirs[-1]["tokens_per_second"]
+                print(
+                    f"{name} round {number + 1}: ours in {precision} {own['tokens_per_second']:,.0f} target pieces/s, "
+                    f"OpenNMT-tf {other_speed:,.0f}, ratio {own['tokens_per_second'] / other_speed:.2f}; "
+                    f"{own['gflops']:.1f} of {own['product_gflops']:.1f} GFLOP/s",
+                    flush=True,
+                )
+    return {
+        precision: {
+            "ours": medians(rows),
+            "theirs": medians(theirs),
+            "ratio": round(
+                median([a["tokens_per_second"] / b["tokens_per_second"] for a, b in zip(rows, theirs, strict=True)]), 2
+            ),
+            "of_product_rate": round(median([row["gflops"] / row["product_gflops"] for row in rows]), 3),
+        }
+        for precision, rows in mine.items()
     }
-    pairs = zip(found["ours"], found["theirs"], strict=True)
-    summary["ratio"] = round(median([a["tokens_per_second"] / b["tokens_per_second"] for a, b in pairs]), 2)
-    summary["of_product_rate"] = round(median([row["gflops"] / row["product_gflops"] for row in found["ours"]]), 3)
-    return summary
+
+
+def medians(rows: list[dict[str, float]]) -> dict[str, float]:
+    """Each figure's median over the rounds."""
+    return {key: round(median([row[key] for row in rows]), 4) for key in rows[0]}
 
 
 def main() -> None:
@@ -127,7 +139,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--ranks", type=int, default=1, help="processes of ours")
     parser.add_argument(
-        "--precision", choices=["float32", "bfloat16"], default="float32", help="train.precision, of ours"
+        "--precision",
+        action="append",
+        choices=["float32", "bfloat16"],
+        help="train.precision, of ours; default: float32, and bfloat16 where the processor is fast in it",
     )
     parser.add_argument("--products", choices=["high", "highest"], default="high", help="train.products, of ours")
     parser.add_argument("--json", type=Path)
@@ -136,16 +151,18 @@ def main() -> None:
     if options.product:
         print(product())
         return
-    how = (options.rounds, options.ranks, options.precision, options.products)
+    precisions = options.precision or ["float32", *(["bfloat16"] if is_fast_in_bfloat16() else [])]
+    how = (options.rounds, options.ranks, precisions, options.products)
     results = {name: measure(name, *how) for name in options.size or SIZES}
-    print(
-        f"\n{'size':<6}{'ours/s':>9}{'theirs/s':>10}{'ratio':>7}{'padding':>9}{'theirs':>8}{'GFLOP/s':>9}{'of rate':>9}"
-    )
-    for name, found in results.items():
+    columns = f"{'ours/s':>9}{'theirs/s':>10}{'ratio':>7}{'padding':>9}{'theirs':>8}{'GFLOP/s':>9}{'of rate':>9}"
+    print(f"\n{'size':<6}{'ours in':<9}{columns}")
+    for name, precision in itertools.product(results, precisions):
+        found = results[name][precision]
         mine, theirs = found["ours"], found["theirs"]
         print(
-            f"{name:<6}{mine['tokens_per_second']:>9,.0f}{theirs['tokens_per_second']:>10,.0f}{found['ratio']:>7}"
-            f"{mine['padding']:>9.1%}{theirs['padding']:>8.1%}{mine['gflops']:>9.1f}{found['of_product_rate']:>9.1%}"
+            f"{name:<6}{precision:<9}{mine['tokens_per_second']:>9,.0f}{theirs['tokens_per_second']:>10,.0f}"
+            f"{found['ratio']:>7}{mine['padding']:>9.1%}{theirs['padding']:>8.1%}{mine['gflops']:>9.1f}"
+            f"{found['of_product_rate']:>9.1%}"
         )
     if options.json:
         options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")

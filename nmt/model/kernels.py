@@ -80,7 +80,10 @@ def compiled(cache: Path) -> Path:
 
 
 def drop(x: Tensor, key: Tensor, stream: int, first: Tensor, dropped: int) -> Tensor:
-    """nmt.model.transformer's dropout of 32-bit floats or bfloat16. For the gradient the same numbers are drawn again: cheaper than keeping them."""
+    """nmt.model.transformer's dropout, of 32-bit floats or bfloat16.
+
+    For the gradient the same numbers are drawn again: cheaper than keeping them.
+    """
 
     operation = library.wmtflow_drop if x.dtype == tf.float32 else library.wmtflow_drop_short
 

@@ -59,7 +59,9 @@ class Plot:
 
 def plots(facts: Facts) -> list[Plot]:
     """All plots the run has data for."""
-    drawn = [loss(facts), bleu(facts), rate(facts), norm(facts), step_time(facts), speed(facts)]
+    measured = [row for row in facts.trains if row["gradient_norm"] is not None]  # not where every gradient overflowed
+    norms = [norm(measured)] if measured else []
+    drawn = [loss(facts), bleu(facts), rate(facts), *norms, step_time(facts), speed(facts)]
     seen = hosts(facts.monitor)
     return [*drawn, processors(facts, seen), network(facts, seen)] if seen else drawn
 
@@ -115,10 +117,10 @@ def rate(facts: Facts) -> Plot:
     return Plot("rate", "Learning rate", caption, draw("rate", "step", "learning rate", curves))
 
 
-def norm(facts: Facts) -> Plot:
+def norm(rows: list[Row]) -> Plot:
     """The gradient's norm."""
-    norms = column(facts.trains, "gradient_norm")
-    curves = [Curve("gradient norm", column(facts.trains, "step"), norms)]
+    norms = column(rows, "gradient_norm")
+    curves = [Curve("gradient norm", column(rows, "step"), norms)]
     caption = (
         f"Global norm over all weights, median {np.median(norms):.2f}, highest {max(norms):.2f}. "
         "Spikes that do not come down again are a training going wrong."

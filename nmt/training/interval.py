@@ -69,15 +69,14 @@ class Interval:
         wrong |= ~np.isfinite(rows[:, NORM]) & (not may_overflow or rows[:, SCALE] <= 1)
         return int(np.flatnonzero(wrong)[0]) if wrong.any() else None
 
-    def summary(self) -> dict[str, float]:
-        """Means over the interval, and rates."""
+    def summary(self) -> dict[str, Any]:
+        """Means over the interval, and rates; the gradient's norm is None where every update was left out."""
         rows = self.rows()
         made = rows[np.isfinite(rows[:, NORM])]  # the others were left out
-        means = made.mean(axis=0).tolist() if len(made) else [float("nan")] * 5
         return {
             "loss": float(rows[:, LOSS].mean()),
             "nll": float(rows[:, NLL].mean()),
-            "gradient_norm": means[NORM],
+            "gradient_norm": float(made[:, NORM].mean()) if len(made) else None,
             "tokens_per_second": round(float(rows[:, PIECES].sum()) / self.seconds, 1),
             "step_seconds": self.seconds / len(rows),
             "pieces_per_step": float(rows[:, PIECES].mean()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -41,6 +42,7 @@ class Trainer:
         self.state = State()
         self.pulse = Pulse(job.work / "pulse", ranks.rank)
         self.checkpointed = time.monotonic()
+        self.eval_seconds = 0.0  # of the last evaluation
 
     def run(self) -> None:
         """Train up to the wanted step, from the newest checkpoint if there is one."""
@@ -127,21 +129,30 @@ class Trainer:
         if metrics is None:
             return
         values |= {"learning_rate": rate, "seconds": round(seconds, 3), "epoch": self.state.epoch}
-        left = (self.settings.steps - self.state.step) * values["step_seconds"]
+        norm = values["gradient_norm"]
+        shown = "-" if norm is None else f"{norm:.3f}"
         metrics.add("train", self.state.step, values, {
             "train_loss": values["loss"],
             "learning_rate": rate,
-            "global_gradient_norm": values["gradient_norm"],
+            **({} if norm is None else {"global_gradient_norm": norm}),
             "tokens_per_second": values["tokens_per_second"],
             "step_seconds": values["step_seconds"],
             "steps_per_second": 1 / values["step_seconds"],
         })  # fmt: skip
         say(
             f"step {self.state.step:,}/{self.settings.steps:,}  loss {values['loss']:.4f}  "
-            f"{values['tokens_per_second']:,.0f} tokens/s  rate {rate:.2e}  norm {values['gradient_norm']:.3f}  "
-            f"padding {values['padding']:.1%}  left {duration(left)}"
+            f"{values['tokens_per_second']:,.0f} tokens/s  rate {rate:.2e}  norm {shown}  "
+            f"padding {values['padding']:.1%}  left {duration(self.seconds_left(values['step_seconds']))}"
             + (f"  {values['left_out']} left out (overflow)" if values["left_out"] else "")
         )
+
+    def seconds_left(self, each: float) -> float:
+        """How long the steps that are left will take at so many seconds each, with the evaluations among them."""
+        steps, every = self.settings.steps, self.settings.eval_every
+        evaluations = (
+            math.ceil(steps / every) - (self.state.step - 1) // every
+        )  # one at this very step is still to come
+        return (steps - self.state.step) * each + evaluations * self.eval_seconds
 
     def evaluate(self, metrics: Metrics | None) -> None:
         """Dev loss and dev BLEU, each rank its share of the work."""
@@ -154,6 +165,7 @@ class Trainer:
             self.threads,
             lambda _: self.pulse.at(self.state.step, EVALUATING),
         )
+        self.eval_seconds = round(time.monotonic() - began, 3)
         better = self.state.best_bleu is None or found.bleu > self.state.best_bleu
         self.state = self.state.model_copy(update={"bleu": found.bleu, "stale": 0 if better else self.state.stale + 1})
         if better:
@@ -167,7 +179,7 @@ class Trainer:
             "signature": found.signature,
             "piece_bleu_not_sacrebleu": found.piece_bleu,
             "samples": [sample.model_dump() for sample in found.samples],
-            "eval_seconds": round(time.monotonic() - began, 3),
+            "eval_seconds": self.eval_seconds,
         }
         metrics.add("eval", self.state.step, values, {
             "eval_loss": loss / pieces, "eval_BLEU": found.bleu, "eval_piece_BLEU_not_sacreBLEU": found.piece_bleu,

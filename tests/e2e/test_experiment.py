@@ -118,9 +118,11 @@ def test_more_steps_go_on_from_the_last_checkpoint(place, finished):
     assert "step 35/40" in more.stderr and "step 30/40" not in more.stderr
 
 
-def test_fewer_steps_leave_the_longer_training_alone(place, finished):
-    fewer = place.wmtflow("run", place.config, "--set", "train.steps=10", "--name", "brief")
+@pytest.mark.parametrize("forced", [(), ("--from", "train", "--force")], ids=["plain", "forced"])
+def test_fewer_steps_leave_the_longer_training_alone(place, finished, forced):
+    fewer = place.wmtflow("run", place.config, "--set", "train.steps=10", "--name", "brief", *forced)
     assert fewer.returncode == 0, fewer.stderr
+    assert "step 10/10" in fewer.stderr
     longest = max((place.data / "store/train").glob("work-*/checkpoints/step-*"), key=lambda path: path.name)
     assert longest.name == "step-00000040"
 

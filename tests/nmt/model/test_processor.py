@@ -1,6 +1,6 @@
 import pytest
 
-from nmt.model.processor import keep_off_hidden_tiles
+from nmt.model.processor import is_fast_in_bfloat16, keep_off_hidden_tiles
 
 LIMIT = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_FP16"}
 
@@ -28,5 +28,22 @@ def test_what_the_user_has_set_stays(tmp_path):
     assert env == {"ONEDNN_MAX_CPU_ISA": "AVX2"}
 
 
+@pytest.mark.parametrize(
+    ("vendor", "level", "flags", "fast"),
+    [
+        ("AuthenticAMD", 16, "fpu avx512f avx512_bf16", True),  # Zen 4
+        ("AuthenticAMD", 16, "fpu avx2", False),
+        ("GenuineIntel", 32, "fpu avx512_bf16 amx_bf16 amx_tile", True),
+        ("GenuineIntel", 28, "fpu avx512_bf16 amx_bf16 amx_tile", False),  # its tiles hidden
+        ("GenuineIntel", 27, "fpu avx512_bf16", False),  # Cooper Lake
+    ],
+)
+def test_bfloat16_is_fast_on_amx_and_on_amd(tmp_path, vendor, level, flags, fast):
+    processor = f"processor\t: 0\nvendor_id\t: {vendor}\ncpuid level\t: {level}\nflags\t\t: {flags}\n\n"
+    (tmp_path / "cpuinfo").write_text(2 * processor)
+    assert is_fast_in_bfloat16(tmp_path / "cpuinfo") is fast
+
+
 def test_a_machine_without_cpuinfo_is_no_obstacle(tmp_path):
     keep_off_hidden_tiles(tmp_path / "none", {})
+    assert not is_fast_in_bfloat16(tmp_path / "none")

@@ -144,6 +144,20 @@ def test_a_run_of_one_step_is_reported(make_run: Any, monitored: Any, tmp_path: 
     assert "None asked for" in page and "Dropped pairs" not in page
 
 
+@pytest.mark.parametrize("overflowed", [1, 5])
+def test_stretches_in_which_every_gradient_overflowed_are_left_out(
+    make_run: Any, tmp_path: Path, overflowed: int
+) -> None:
+    run = make_run(steps=5, log_every=1)
+    path = run.folders["train"] / "metrics.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    for row in [row for row in rows if row["kind"] == "train"][:overflowed]:
+        row["gradient_norm"] = None
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    page, _, _ = written(run, tmp_path / "out")
+    assert ("Gradient norm" in page) == (overflowed < 5) and "nan" not in page.lower()
+
+
 def test_samples_spread_over_the_test_set(make_run: Any, tmp_path: Path) -> None:
     page, _, _ = written(make_run(samples=4), tmp_path / "out")
     assert re.findall(r'<dd class="line">([\d,]+)</dd>', page) == ["13", "38", "63", "88"]

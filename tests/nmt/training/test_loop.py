@@ -153,6 +153,17 @@ def test_in_sixteen_bits_overflow_is_left_out_and_the_scale_backs_off(job):
     assert rows[-1]["loss_scale"] == 2.0 ** (16 - sum(out))
     assert all(np.isfinite(row["loss"]) for row in rows)
     assert rows[sum(out) - 1]["loss"] != rows[-1]["loss"]  # the weights move once the gradients are good
+    assert [row["gradient_norm"] is None for row in rows] == [bool(left) for left in out]  # JSON knows no NaN
+
+
+def test_the_time_left_counts_the_evaluations_to_come(job):
+    trainer = Trainer(job(steps=10, eval_every=4), Alone())  # evaluations at 4, 8 and 10
+    trainer.eval_seconds = 100.0
+    left = {}
+    for step in (3, 4, 5, 8, 9, 10):
+        trainer.state = trainer.state.model_copy(update={"step": step})
+        left[step] = trainer.seconds_left(1.0)
+    assert left == {3: 307.0, 4: 306.0, 5: 205.0, 8: 202.0, 9: 101.0, 10: 100.0}  # asked before that step's own
 
 
 def test_in_sixteen_bits_it_learns_as_in_thirty_two(job):
