@@ -296,7 +296,7 @@ class ScoreSettings(Settings):
     length_penalty: float = Field(0.6, ge=0, description="log-probabilities are divided by length^this")
     min_length: int = Field(1, ge=0, description="fewest pieces in a translation")
     max_length: int = Field(256, ge=1, le=1_000, description="most pieces in a translation")
-    batch_tokens: int = speed(4_096, "source pieces decoded at once", ge=1)
+    batch_tokens: int = speed(0, "source pieces decoded at once; 0: 4,096 on a GPU, 512 on a CPU", ge=0)
     threads: int = speed(0, "CPU threads; 0: all cores", ge=0)
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import ctranslate2
 
@@ -16,6 +19,8 @@ from nmt.decoding.export import TextSettings
 from nmt.errors import RunError
 
 LONGEST = 1_000  # pieces on either side; the model's position table ends at 1,024
+AT_ONCE = {"cuda": 4_096, "cpu": 512}  # source pieces in a batch; 4,096 are no faster on a CPU and take several GB
+LOOK = 0.01  # seconds between looks at whether a batch is done
 
 
 @dataclass(frozen=True)
@@ -39,12 +44,14 @@ class Translator:
         self.detokenizer = Detokenizer(self.text.target, self.text.tokenize)
         gpus = ctranslate2.get_cuda_device_count()
         # Each core has batches of its own: cores that share one wait for each other at every product.
-        workers = 1 if gpus else settings.threads or cores.available()
+        self.workers = 1 if gpus else settings.threads or cores.available()
+        where = "cuda" if gpus else "cpu"
+        self.batch_tokens = settings.batch_tokens or AT_ONCE[where]
         self.model = ctranslate2.Translator(
             str(model),
-            device="cuda" if gpus else "cpu",
+            device=where,
             device_index=device % gpus if gpus else 0,
-            inter_threads=workers,
+            inter_threads=self.workers,
             intra_threads=1,
         )
 
@@ -56,20 +63,47 @@ class Translator:
         return [next(results) if pieces else Translation("", []) for pieces in sources]
 
     def decode(self, sources: list[list[str]], advance: Callable[[int], None] = lambda _: None) -> list[Translation]:
-        """Translate segmented sentences."""
-        found = []
-        outputs = self.model.translate_iterable(
-            iter(sources),
-            max_batch_size=self.settings.batch_tokens,
-            batch_type="tokens",
-            beam_size=self.settings.beam,
-            length_penalty=self.settings.length_penalty,
-            min_decoding_length=self.settings.min_length,
-            max_decoding_length=self.settings.max_length,
-            max_input_length=LONGEST,
-        )
-        for output in outputs:
-            pieces = output.hypotheses[0]
-            found.append(Translation(self.detokenizer(join(pieces)), pieces))
-            advance(1)
-        return found
+        """Translate segmented sentences.
+
+        CTranslate2 gives up no batch that it was given, whatever happens: it has one more than its threads work at,
+        and is not waited for but looked at, so that Ctrl-C or a cancel ends this in the time of a batch or two.
+        """
+        found: dict[int, Translation] = {}
+        running: deque[tuple[list[int], list[Any]]] = deque()
+
+        def take() -> None:
+            for number, result in zip(*running.popleft(), strict=True):
+                while not result.done():
+                    time.sleep(LOOK)
+                pieces = result.result().hypotheses[0]
+                found[number] = Translation(self.detokenizer(join(pieces)), pieces)
+                advance(1)
+
+        for batch in batches(sources, self.batch_tokens):
+            results = self.model.translate_batch(
+                [sources[number] for number in batch],
+                asynchronous=True,
+                beam_size=self.settings.beam,
+                length_penalty=self.settings.length_penalty,
+                min_decoding_length=self.settings.min_length,
+                max_decoding_length=self.settings.max_length,
+                max_input_length=LONGEST,
+            )
+            running.append((batch, results))
+            if len(running) > self.workers:
+                take()
+        while running:
+            take()
+        return [found[number] for number in range(len(sources))]
+
+
+def batches(sources: list[list[str]], tokens: int) -> Iterator[list[int]]:
+    """The places of sentences to be decoded together: the longest first, at most `tokens` pieces with their padding."""
+    batch: list[int] = []
+    for place in sorted(range(len(sources)), key=lambda place: -len(sources[place])):
+        if batch and (len(batch) + 1) * len(sources[batch[0]]) > tokens:
+            yield batch
+            batch = []
+        batch.append(place)
+    if batch:
+        yield batch

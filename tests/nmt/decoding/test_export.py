@@ -8,7 +8,7 @@ import tensorflow as tf
 from nmt.config import LearnBpeSettings, ScoreSettings, TokenizeSettings
 from nmt.corpus.bpe import learn, read_vocabulary
 from nmt.decoding.export import TextSettings, decoding_of, export, export_again, shape_of
-from nmt.decoding.translate import Translator
+from nmt.decoding.translate import Translator, batches
 from nmt.errors import RequestError, RunError
 from nmt.model.shape import ModelShape
 from nmt.model.transformer import NO_DROPOUT, Transformer
@@ -69,6 +69,37 @@ def test_lines_come_back_in_order_and_empty_lines_stay_empty(exported):
     together = [output.text for output in translator(lines)]
     assert together[1] == together[3] == ""
     assert together == [translator([line])[0].text for line in lines]
+
+
+def test_batches_hold_each_sentence_once_and_no_more_than_they_may():
+    sources = [["x"] * length for length in (3, 9, 1, 30, 3, 9, 2, 1)]
+    found = list(batches(sources, 20))
+    assert sorted(place for batch in found for place in batch) == list(range(8))
+    assert found[0] == [3]  # longer than a batch may be: by itself
+    assert all(len(batch) * max(len(sources[place]) for place in batch) <= 20 for batch in found[1:])
+    assert list(batches([], 20)) == []
+
+
+def test_an_interrupted_translation_leaves_little_to_wait_for(exported):
+    *_, folder = exported
+    translator = Translator(folder, ScoreSettings(beam=2, max_length=5, batch_tokens=4, threads=2))
+    given = []
+
+    class Counted:
+        def __init__(self, model):
+            self.model = model
+
+        def translate_batch(self, sources, **how):
+            given.extend(sources)
+            return self.model.translate_batch(sources, **how)
+
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    translator.model = Counted(translator.model)
+    with pytest.raises(KeyboardInterrupt):
+        translator(["the old book sees the woman"] * 50, interrupt)
+    assert len(given) == 3  # one for each thread, and one for the first that is done
 
 
 def test_the_folder_is_self_contained(exported, tmp_path):
