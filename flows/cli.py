@@ -146,6 +146,22 @@ def start_prefect() -> None:
     address.require()
     guard.stand_by()
     console.use()
+    start_server()
+
+
+def start_server() -> None:
+    """Have Prefect start its temporary server, where it needs one, deaf to Ctrl-C.
+
+    A terminal sends that to every process of a command; Prefect without its server would try for minutes to tell it of
+    the end. What is blocked here stays so in the server, which Prefect ends by SIGTERM.
+    """
+    from prefect import get_client
+
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        get_client(sync_client=True)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def stage_name(name: str) -> StageName:

@@ -50,9 +50,9 @@ class Place:
             timeout=600,
         )
 
-    def start(self, *words) -> subprocess.Popen:
+    def start(self, *words, **how) -> subprocess.Popen:
         return subprocess.Popen(
-            self.command(*words), env=self.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            self.command(*words), env=self.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **how
         )
 
     @contextmanager

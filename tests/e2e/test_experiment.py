@@ -1,6 +1,7 @@
 """The whole experiment by the command people type, on two real Horovod ranks. The tests build on one another."""
 
 import json
+import os
 import re
 import signal
 import time
@@ -8,6 +9,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+
+from nmt.config import TrainSettings
+from nmt.model.processor import precision
+from tests.e2e.conftest import Place
 
 STAGES = ["download", "clean", "tokenize", "learn_bpe", "shuffle", "train", "score", "report"]
 
@@ -36,6 +41,27 @@ def test_a_killed_command_leaves_no_server(place):
     assert len(server) == 1 and not psutil.wait_procs(server, timeout=30)[1]
 
 
+def test_ctrl_c_ends_a_training_in_an_orderly_way(tmp_path):
+    """A terminal sends it to every process of the command, Prefect's temporary server too."""
+    place = Place(tmp_path)  # of its own: the next test begins with nothing
+
+    def as_at_a_terminal():
+        os.setsid()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell has those in the background ignore it
+
+    process = place.start("run", place.config, "--set", "train.steps=5000", preexec_fn=as_at_a_terminal)
+    assert process.stdout is not None
+    next(line for line in process.stdout if "step 5/" in line)
+    family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+    os.killpg(process.pid, signal.SIGINT)
+    said = process.stdout.read()
+    process.stdout.close()
+    assert process.wait() == 128 + signal.SIGINT
+    assert "aborted by an interrupt signal" in said and "Stopping temporary server" in said
+    assert "Traceback" not in said and "Connection refused" not in said
+    assert not psutil.wait_procs(family, timeout=30)[1]
+
+
 @pytest.fixture(scope="module")
 def finished(place):
     """The first run, complete, with no server but Prefect's in-process one; a real server for all that follow."""
@@ -54,7 +80,7 @@ def test_a_fresh_run_goes_through_every_stage(place, finished):
     assert found["report"] in printed and "<html" in Path(found["report"]).read_text()
     assert len(json.loads((place.data / "runs/small/answers.json").read_text())) == 11
     assert re.search(r"horovodrun .*-np 2", log)
-    assert "2 ranks = 512 tokens per update" in log
+    assert f"2 ranks = 512 tokens per update, in {precision(TrainSettings(), gpu=False)}" in log
     rows = [json.loads(line) for line in (output(place, "train") / "metrics.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows if row["kind"] == "eval"] == [15, 30]
     assert list((output(place, "train") / "tensorboard").iterdir())
