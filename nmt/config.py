@@ -239,8 +239,10 @@ class TrainSettings(Settings):
     adam_beta1: float = Field(0.9, ge=0, lt=1, description="Adam: decay of the mean")
     adam_beta2: float = Field(0.997, ge=0, lt=1, description="Adam: decay of the variance")
     adam_epsilon: float = Field(1e-9, gt=0, description="Adam: added to the root of the variance")
-    precision: Literal["float32", "float16", "bfloat16"] = Field(
-        "float32", description="of the arithmetic; weights stay 32-bit. For GPUs; bfloat16 for some CPUs too"
+    precision: Literal["auto", "float32", "float16", "bfloat16"] = Field(
+        "auto",
+        description="of the arithmetic; weights stay 32-bit. 16 bits are for GPUs, and bfloat16 for some CPUs; auto: "
+        "bfloat16 on CPUs that are much faster in it, else float32",
     )
     products: Literal["high", "highest"] = Field(
         "high",

@@ -6,6 +6,8 @@ import os
 from collections.abc import MutableMapping
 from pathlib import Path
 
+from nmt.config import TrainSettings
+
 TILES = 0x1D  # the leaf of CPUID that describes AMX's tiles
 CPUINFO = Path("/proc/cpuinfo")
 
@@ -29,6 +31,17 @@ def is_fast_in_bfloat16(cpuinfo: Path = CPUINFO) -> bool:
     flags = facts["flags"].split()
     on_tiles = "amx_bf16" in flags and shows_tiles(facts)
     return on_tiles or ("avx512_bf16" in flags and facts.get("vendor_id") == "AuthenticAMD")
+
+
+def precision(settings: TrainSettings, gpu: bool, cpuinfo: Path = CPUINFO) -> str:
+    """What a training computes in on this machine: as it is set, or what `auto` means here.
+
+    XLA, and TensorFlow without oneDNN, have no fast products of bfloat16 on a CPU.
+    """
+    if settings.precision != "auto":
+        return settings.precision
+    plain = gpu or settings.xla or os.environ.get("TF_ENABLE_ONEDNN_OPTS") == "0"
+    return "float32" if plain or not is_fast_in_bfloat16(cpuinfo) else "bfloat16"
 
 
 def described(cpuinfo: Path) -> dict[str, str]:

@@ -119,7 +119,11 @@ def tiles(facts: Facts) -> list[Tile]:
             span(summary["training_seconds"]),
             f"{summary['steps']:,} steps on {ranks} rank{'s' * (ranks > 1)}",
         ),
-        Tile("Tokens per second", f"{speeds[len(speeds) // 2]:,.0f}", "target pieces, all ranks, median"),
+        Tile(
+            "Tokens per second",
+            f"{speeds[len(speeds) // 2]:,.0f}",
+            f"target pieces, all ranks, median; in {summary['precision']}",
+        ),
         Tile("Parameters", f"{summary['parameters']:,}", f"checkpoint {size(sum(facts.checkpoint.values()))}"),
     ]
 

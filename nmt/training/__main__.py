@@ -20,7 +20,6 @@ from nmt.cluster.launch import owner_is_gone
 from nmt.decoding.export import export
 from nmt.errors import WmtflowError
 from nmt.model import kernels
-from nmt.model.processor import is_fast_in_bfloat16
 from nmt.monitor.sampler import Sampler
 from nmt.store.store import remove
 from nmt.training import checkpoints
@@ -82,8 +81,6 @@ def use_devices(job: Job, ranks: Ranks) -> Threads:
             say(f"rank {ranks.rank}: {trouble}")
         elif kernels.tiles and job.train.precision == "float32" and ranks.rank == 0:
             say("products on AMX, which keep 16 bits of each number's 24 (all of them: train.products=highest)")
-    if not gpus and job.train.precision == "float32" and ranks.rank == 0 and is_fast_in_bfloat16():
-        say("this processor is much faster in 16 bits: train.precision=bfloat16 (a training of its own)")
     return threads
 
 

@@ -239,7 +239,7 @@ class Trainer:
                 f"{self.job.shape.parameters:,} parameters, "
                 f"checkpoints of {self.job.shape.checkpoint_bytes / 1e6:,.0f} MB, {len(self.batches.usable):,} pairs; "
                 f"{size:,} {unit} x {self.ranks.size} ranks{times} = "
-                f"{size * self.ranks.size * parts:,} {unit} per update"
+                f"{size * self.ranks.size * parts:,} {unit} per update, in {self.settings.precision}"
             )
 
 

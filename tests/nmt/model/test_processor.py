@@ -1,6 +1,7 @@
 import pytest
 
-from nmt.model.processor import is_fast_in_bfloat16, keep_off_hidden_tiles
+from nmt.config import TrainSettings
+from nmt.model.processor import is_fast_in_bfloat16, keep_off_hidden_tiles, precision
 
 LIMIT = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_FP16"}
 
@@ -42,6 +43,26 @@ def test_bfloat16_is_fast_on_amx_and_on_amd(tmp_path, vendor, level, flags, fast
     processor = f"processor\t: 0\nvendor_id\t: {vendor}\ncpuid level\t: {level}\nflags\t\t: {flags}\n\n"
     (tmp_path / "cpuinfo").write_text(2 * processor)
     assert is_fast_in_bfloat16(tmp_path / "cpuinfo") is fast
+
+
+@pytest.mark.parametrize(
+    ("settings", "gpu", "here"),
+    [
+        ({}, False, "bfloat16"),
+        ({"precision": "float32"}, False, "float32"),
+        ({"precision": "float16"}, True, "float16"),
+        ({}, True, "float32"),
+        ({"xla": True}, False, "float32"),
+    ],
+)
+def test_auto_is_bfloat16_only_where_it_is_the_fast_way(tmp_path, monkeypatch, settings, gpu, here):
+    monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS", raising=False)
+    (tmp_path / "zen4").write_text("vendor_id\t: AuthenticAMD\nflags\t: avx512_bf16\n")
+    (tmp_path / "older").write_text("vendor_id\t: AuthenticAMD\nflags\t: avx2\n")
+    assert precision(TrainSettings(**settings), gpu, tmp_path / "zen4") == here
+    assert precision(TrainSettings(**settings), gpu, tmp_path / "older") == settings.get("precision", "float32")
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
+    assert precision(TrainSettings(**settings), gpu, tmp_path / "zen4") == settings.get("precision", "float32")
 
 
 def test_a_machine_without_cpuinfo_is_no_obstacle(tmp_path):

@@ -34,7 +34,7 @@ def job(corpus, tmp_path):
     def make(name="work", **settings):
         defaults = {"layers": 1, "width": 16, "heads": 2, "feed_forward": 32, "steps": 6, "batch": 200}
         defaults |= {"batch_unit": "tokens", "warmup": 10, "eval_every": 3, "checkpoint_every": 3, "log_every": 1}
-        defaults |= {"dropout": 0.1, "word_dropout": 0.1, "average": 1, "max_length": 100}
+        defaults |= {"dropout": 0.1, "word_dropout": 0.1, "average": 1, "max_length": 100, "precision": "float32"}
         bpe = corpus / "bpe"
         (tmp_path / name).mkdir(exist_ok=True)
         return Job(
