@@ -30,6 +30,7 @@ from nmt.cores import available
 from nmt.corpus.bpe import learn, read_vocabulary
 from nmt.corpus.encode import Encoder, encode, load, text_lines
 from nmt.corpus.tokenize import tokenize
+from nmt.model.processor import settled
 from nmt.training.job import Job
 from nmt.training.records import read
 
@@ -92,7 +93,7 @@ def job(folder: Path, size: Size, work: Path, **settings: Any) -> Job:
     model = {"layers": size.layers, "width": size.width, "heads": size.heads, "feed_forward": size.feed_forward}
     batch: dict[str, Any] = {"batch": size.tokens, "batch_unit": "tokens", "max_length": 100}
     return Job(
-        train=TrainSettings(**model, **batch, **settings),
+        train=settled(TrainSettings(**model, **batch, **settings), gpu=False),
         decode=ScoreSettings(max_length=10, beam=1),
         tokenize=TokenizeSettings(),
         source="en",

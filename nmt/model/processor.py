@@ -33,15 +33,16 @@ def is_fast_in_bfloat16(cpuinfo: Path = CPUINFO) -> bool:
     return on_tiles or ("avx512_bf16" in flags and facts.get("vendor_id") == "AuthenticAMD")
 
 
-def precision(settings: TrainSettings, gpu: bool, cpuinfo: Path = CPUINFO) -> str:
-    """What a training computes in on this machine: as it is set, or what `auto` means here.
+def settled(settings: TrainSettings, gpu: bool, cpuinfo: Path = CPUINFO) -> TrainSettings:
+    """The settings with the precision that `auto` means on this machine.
 
     XLA, and TensorFlow without oneDNN, have no fast products of bfloat16 on a CPU.
     """
     if settings.precision != "auto":
-        return settings.precision
+        return settings
     plain = gpu or settings.xla or os.environ.get("TF_ENABLE_ONEDNN_OPTS") == "0"
-    return "float32" if plain or not is_fast_in_bfloat16(cpuinfo) else "bfloat16"
+    precision = "float32" if plain or not is_fast_in_bfloat16(cpuinfo) else "bfloat16"
+    return settings.model_copy(update={"precision": precision})
 
 
 def described(cpuinfo: Path) -> dict[str, str]:

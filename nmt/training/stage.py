@@ -19,7 +19,7 @@ from nmt.config import Experiment, ScoreSettings
 from nmt.corpus.bpe import read_vocabulary
 from nmt.corpus.encode import load
 from nmt.decoding.translate import LONGEST
-from nmt.model.processor import precision
+from nmt.model.processor import settled
 from nmt.progress import Advance, progress
 from nmt.store.store import link, link_tree, remove
 from nmt.training import checkpoints
@@ -36,7 +36,7 @@ def train(
     source, target = experiment.source, experiment.target
     vocabulary = inputs["learn_bpe"] / "vocabulary.tsv"
     job = Job(
-        train=experiment.train.model_copy(update={"precision": precision(experiment.train, gpu=GPU.exists())}),
+        train=settled(experiment.train, gpu=GPU.exists()),
         # Not experiment.score: a beam chosen for the test set must not make a training another one.
         decode=ScoreSettings(max_length=longest_translation(inputs["shuffle"])),
         tokenize=experiment.tokenize,

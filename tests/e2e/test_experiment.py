@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from nmt.config import TrainSettings
-from nmt.model.processor import precision
+from nmt.model.processor import settled
 from tests.e2e.conftest import Place
 
 STAGES = ["download", "clean", "tokenize", "learn_bpe", "shuffle", "train", "score", "report"]
@@ -80,7 +80,7 @@ def test_a_fresh_run_goes_through_every_stage(place, finished):
     assert found["report"] in printed and "<html" in Path(found["report"]).read_text()
     assert len(json.loads((place.data / "runs/small/answers.json").read_text())) == 11
     assert re.search(r"horovodrun .*-np 2", log)
-    assert f"2 ranks = 512 tokens per update, in {precision(TrainSettings(), gpu=False)}" in log
+    assert f"2 ranks = 512 tokens per update, in {settled(TrainSettings(), gpu=False).precision}" in log
     rows = [json.loads(line) for line in (output(place, "train") / "metrics.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows if row["kind"] == "eval"] == [15, 30]
     assert list((output(place, "train") / "tensorboard").iterdir())

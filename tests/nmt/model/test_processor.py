@@ -1,7 +1,7 @@
 import pytest
 
 from nmt.config import TrainSettings
-from nmt.model.processor import is_fast_in_bfloat16, keep_off_hidden_tiles, precision
+from nmt.model.processor import is_fast_in_bfloat16, keep_off_hidden_tiles, settled
 
 LIMIT = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_FP16"}
 
@@ -59,10 +59,11 @@ def test_auto_is_bfloat16_only_where_it_is_the_fast_way(tmp_path, monkeypatch, s
     monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS", raising=False)
     (tmp_path / "zen4").write_text("vendor_id\t: AuthenticAMD\nflags\t: avx512_bf16\n")
     (tmp_path / "older").write_text("vendor_id\t: AuthenticAMD\nflags\t: avx2\n")
-    assert precision(TrainSettings(**settings), gpu, tmp_path / "zen4") == here
-    assert precision(TrainSettings(**settings), gpu, tmp_path / "older") == settings.get("precision", "float32")
+    asked, elsewhere = TrainSettings(**settings), settings.get("precision", "float32")
+    assert settled(asked, gpu, tmp_path / "zen4").precision == here
+    assert settled(asked, gpu, tmp_path / "older").precision == elsewhere
     monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
-    assert precision(TrainSettings(**settings), gpu, tmp_path / "zen4") == settings.get("precision", "float32")
+    assert settled(asked, gpu, tmp_path / "zen4").precision == elsewhere
 
 
 def test_a_machine_without_cpuinfo_is_no_obstacle(tmp_path):
