@@ -75,16 +75,34 @@ class Horovod:
 
     def sum(self, gradients: list[Tensor], figures: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         """Each tensor summed over all ranks. Figures are counts, which 16 bits would round."""
-        how = {"op": self.hvd.Sum, "compression": self.compression}
         if self.gpus:  # what is ready travels while the rest is still being computed
-            summed = [self.hvd.allreduce(tensor, **how) for tensor in gradients]
-        else:  # sending takes the very cores that compute: all at once, and always added in the same order
-            summed = self.hvd.grouped_allreduce(gradients, **how)
+            summed = [self.summed(tensor, self.compression) for tensor in gradients]
+        elif self.compression is self.hvd.Compression.none:
+            *summed, together = self.at_once([*gradients, tf.stack(figures)], self.compression)
+            return summed, tf.unstack(together)
+        else:
+            summed = self.at_once(gradients, self.compression)
         # Ready since the forward pass, they would be sent after all else: with one thread TensorFlow does first what
         # became ready last. Held back until the last gradient they travel with it, and no update waits for them alone.
         with tf.control_dependencies(gradients):
             together = tf.stack(figures)
-        return summed, tf.unstack(self.hvd.allreduce(together, op=self.hvd.Sum))
+        return summed, tf.unstack(self.summed(together, self.hvd.Compression.none))
+
+    def summed(self, tensor: Tensor, compression: Any) -> Tensor:
+        """A tensor summed over all ranks."""
+        return self.hvd.allreduce(tensor, op=self.hvd.Sum, compression=compression)
+
+    def at_once(self, tensors: list[Tensor], compression: Any) -> list[Tensor]:
+        """Tensors summed in one message, always in the same order.
+
+        On CPUs sending takes the very cores that compute, so nothing is gained by sending some earlier; and Horovod is
+        busy with a hundred tensors, however small, for as long as with 10 MB.
+        """
+        if not tensors:
+            return []
+        flat = self.summed(tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], 0), compression)
+        parts = tf.split(flat, tf.stack([tf.size(tensor) for tensor in tensors]), num=len(tensors))
+        return [tf.reshape(part, tf.shape(tensor)) for part, tensor in zip(parts, tensors, strict=True)]
 
     def broadcast(self, variables: list[Any]) -> None:
         """Give every rank the first one's values."""
