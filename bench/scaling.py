@@ -23,12 +23,12 @@ PARTS = (2, 6)  # batches in an update
 WARM, TIMED = 12, 48  # batches
 
 
-def speed(folder: Path, work: Path, ranks: int, parts: int, precision: str) -> float:
-    """Target pieces per second of a training on so many ranks of one thread."""
+def speed(folder: Path, work: Path, ranks: int, parts: int, precision: str) -> tuple[float, str]:
+    """Target pieces per second of a training on so many ranks of one thread, and what it computed in."""
     size = replace(TINY, warm=WARM // parts)
     how = {"ranks": ranks, "threads": 1, "accumulate": parts // ranks, "precision": precision}
-    _, pieces, _ = trained(folder, size, work, TIMED // parts, **how)
-    return pieces
+    job, pieces, _ = trained(folder, size, work, TIMED // parts, **how)
+    return pieces, job.train.precision
 
 
 def main() -> None:
@@ -43,19 +43,24 @@ def main() -> None:
         folder = corpus(Path(place, "corpus"), TINY)
         for number in range(options.rounds):
             for parts, found in zip(PARTS, ratios.values(), strict=True):
-                one, two = (
+                (one, used), (two, _) = (
                     speed(folder, Path(place, f"{number}-{parts}-{r}"), r, parts, options.precision) for r in (1, 2)
                 )
                 found.append(two / one)
                 print(
-                    f"round {number + 1}, {TINY.tokens * parts:,} tokens an update: "
+                    f"round {number + 1}, {used}, {TINY.tokens * parts:,} tokens an update: "
                     f"one rank {one:,.0f} pieces/s, two {two:,.0f}, {two / one:.2f} x",
                     flush=True,
                 )
     for tokens, found in ratios.items():
-        print(f"updates of {tokens:,} tokens: two ranks are {median(found):.2f} x one (median of {options.rounds})")
+        print(
+            f"{used}, updates of {tokens:,} tokens: two ranks are {median(found):.2f} x one, "
+            f"the median of {options.rounds}"
+        )
     if options.json:
-        figures = {tokens: {"ratios": found, "median": median(found)} for tokens, found in ratios.items()}
+        figures = {
+            tokens: {"precision": used, "ratios": found, "median": median(found)} for tokens, found in ratios.items()
+        }
         options.json.write_text(json.dumps(figures) + "\n", encoding="utf-8")
 
 

@@ -242,7 +242,7 @@ class TrainSettings(Settings):
     precision: Literal["auto", "float32", "float16", "bfloat16"] = Field(
         "auto",
         description="of the arithmetic; weights stay 32-bit. 16 bits are for GPUs, and bfloat16 for some CPUs; auto: "
-        "bfloat16 on CPUs that are much faster in it, else float32",
+        "bfloat16 on CPUs that are much faster in it, else, and with products highest, float32",
     )
     products: Literal["high", "highest"] = Field(
         "high",
@@ -252,7 +252,7 @@ class TrainSettings(Settings):
     xla: bool = speed(False, "let XLA compile what it can: once for each shape of batch, so for long trainings on GPUs")
     fp16_compression: bool = Field(False, description="send gradients between ranks as 16-bit floats")
     launcher: Literal["gloo", "mpi"] = speed("gloo", "what starts the ranks: horovodrun, or mpirun (Horovod with MPI)")
-    fusion_mb: int = speed(64, "Horovod sends gradients in messages of up to this many MB", ge=0)
+    fusion_mb: int = speed(64, "GPUs: Horovod sends gradients in messages of up to this many MB; CPUs send one", ge=0)
     cycle_ms: float = speed(
         0.0, "milliseconds Horovod waits for gradients to send together; 0: as suits the device", ge=0
     )

@@ -9,14 +9,19 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from nmt.cluster.preflight import gpu_count
 from nmt.config import CONFIGS, ROOT, Experiment
 from nmt.errors import ConfigError, choices
+from nmt.model.processor import settled
 
 NOT_IN_NAMES = re.compile(r"[^a-z0-9._-]+")
 
 
 def load(config: str | Path, overrides: list[str] | tuple[str, ...] = (), name: str | None = None) -> Experiment:
-    """Read a settings file (a path, or a name in config/), apply `section.key=value` overrides, check it all."""
+    """Read a settings file (a path, or a name in config/), apply `section.key=value` overrides, check it all.
+
+    What `train.precision: auto` means on this machine is settled here, so that it is part of every key.
+    """
     path = find(config)
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -34,7 +39,7 @@ def load(config: str | Path, overrides: list[str] | tuple[str, ...] = (), name: 
     experiment = check(content, str(path))
     if experiment.download.mirror:  # not checked in the model: a finished run's settings outlive its mirror
         experiment.download.mirror_folder()
-    return experiment
+    return experiment.model_copy(update={"train": settled(experiment.train, gpu=gpu_count() > 0)})
 
 
 def find(config: str | Path) -> Path:

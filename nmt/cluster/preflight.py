@@ -85,11 +85,14 @@ def corpus_bytes(experiment: Experiment) -> float:
 def memory(experiment: Experiment) -> Check:
     """Weights, gradients and both moments in every rank, with TensorFlow itself and its activations.
 
-    Every lane has gradients of its own, and of the loss a block of logits and of their softmax.
+    Every lane has gradients of its own, and of the loss a block of logits and of their softmax. Sums over several
+    batches are kept, and CPU ranks send a copy of all gradients.
     """
-    model, lanes = shape(experiment), shared_out(experiment.train, gpu=gpu_count() > 0).lanes
-    each = 4 * (model.parameters * (4 + lanes) + 2 * lanes * LOSS_BLOCK * model.vocabulary) + 0.8 * GB
-    need = each * experiment.train.ranks / GB
+    train, gpu = experiment.train, gpu_count() > 0
+    model, lanes = shape(experiment), shared_out(train, gpu).lanes
+    copies = 4 + lanes + (train.accumulate > 1) + (train.ranks > 1 and not gpu)
+    each = 4 * (model.parameters * copies + 2 * lanes * LOSS_BLOCK * model.vocabulary) + 0.8 * GB
+    need = each * train.ranks / GB
     free = psutil.virtual_memory().available / GB
     fix = "Use fewer ranks (--set train.ranks=1), a smaller model, or a larger machine."
     return Check("memory", f"{need:.1f} GB", f"{free:.1f} GB available", free >= need, fix)

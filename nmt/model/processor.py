@@ -36,13 +36,15 @@ def is_fast_in_bfloat16(cpuinfo: Path = CPUINFO) -> bool:
 def settled(settings: TrainSettings, gpu: bool, cpuinfo: Path = CPUINFO) -> TrainSettings:
     """The settings with the precision that `auto` means on this machine.
 
-    XLA, and TensorFlow without oneDNN, have no fast products of bfloat16 on a CPU.
+    XLA, and TensorFlow without oneDNN, have no fast products of bfloat16 on a CPU. Where there is AMX, float32 is made
+    of products of bfloat16 already (product.h), and how much faster bfloat16 itself would be was not measured.
     """
     if settings.precision != "auto":
         return settings
-    plain = gpu or settings.xla or os.environ.get("TF_ENABLE_ONEDNN_OPTS") == "0"
-    precision = "float32" if plain or not is_fast_in_bfloat16(cpuinfo) else "bfloat16"
-    return settings.model_copy(update={"precision": precision})
+    slow = settings.xla or os.environ.get("TF_ENABLE_ONEDNN_OPTS", "").lower() in ("0", "false")
+    amx = "amx_bf16" in described(cpuinfo)["flags"]
+    plain = gpu or slow or amx or settings.products == "highest" or not is_fast_in_bfloat16(cpuinfo)
+    return settings.model_copy(update={"precision": "float32" if plain else "bfloat16"})
 
 
 def described(cpuinfo: Path) -> dict[str, str]:

@@ -122,7 +122,7 @@ def tiles(facts: Facts) -> list[Tile]:
         Tile(
             "Tokens per second",
             f"{speeds[len(speeds) // 2]:,.0f}",
-            f"target pieces, all ranks, median; in {summary['precision']}",
+            f"target pieces, all ranks, median; in {facts.experiment.train.precision}",
         ),
         Tile("Parameters", f"{summary['parameters']:,}", f"checkpoint {size(sum(facts.checkpoint.values()))}"),
     ]

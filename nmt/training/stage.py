@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from nmt.cluster.launch import GPU, run, training_command
+from nmt.cluster.launch import run, training_command
 from nmt.config import Experiment, ScoreSettings
 from nmt.corpus.bpe import read_vocabulary
 from nmt.corpus.encode import load
 from nmt.decoding.translate import LONGEST
-from nmt.model.processor import settled
 from nmt.progress import Advance, progress
 from nmt.store.store import link, link_tree, remove
 from nmt.training import checkpoints
@@ -36,7 +35,7 @@ def train(
     source, target = experiment.source, experiment.target
     vocabulary = inputs["learn_bpe"] / "vocabulary.tsv"
     job = Job(
-        train=settled(experiment.train, gpu=GPU.exists()),
+        train=experiment.train,
         # Not experiment.score: a beam chosen for the test set must not make a training another one.
         decode=ScoreSettings(max_length=longest_translation(inputs["shuffle"])),
         tokenize=experiment.tokenize,
@@ -104,7 +103,6 @@ def summary(job: Job, last: Path, rows: list[dict[str, Any]]) -> dict[str, Any]:
         "steps": trains[-1]["step"],
         "epochs": trains[-1]["epoch"],
         "parameters": job.shape.parameters,
-        "precision": job.train.precision,
         "training_seconds": trains[-1]["seconds"],
         "evaluation_seconds": round(sum(row["eval_seconds"] for row in evals), 3),
         "dev_bleu": evals[-1]["bleu"],

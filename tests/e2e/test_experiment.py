@@ -54,9 +54,8 @@ def test_ctrl_c_ends_a_training_in_an_orderly_way(tmp_path):
     next(line for line in process.stdout if "step 5/" in line)
     family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
     os.killpg(process.pid, signal.SIGINT)
-    said = process.stdout.read()
-    process.stdout.close()
-    assert process.wait() == 128 + signal.SIGINT
+    said, _ = process.communicate(timeout=120)
+    assert process.returncode == 128 + signal.SIGINT
     assert "aborted by an interrupt signal" in said and "Stopping temporary server" in said
     assert "Traceback" not in said and "Connection refused" not in said
     assert not psutil.wait_procs(family, timeout=30)[1]

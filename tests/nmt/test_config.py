@@ -11,8 +11,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.config import CONFIGS, Experiment, Settings, data_folder
+from nmt.config import CONFIGS, Experiment, Settings, TrainSettings, data_folder
 from nmt.errors import ConfigError, RequestError
+from nmt.model.processor import settled
 from nmt.settings_file import apply_override, check, find, load
 
 FILES = sorted(CONFIGS.glob("*.yaml"))
@@ -57,7 +58,7 @@ def test_a_path_goes_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_an_empty_file_means_the_defaults(tmp_path: Path):
-    assert load(write(tmp_path, "# nothing\n")) == Experiment(name="mine")
+    assert load(write(tmp_path, "# nothing\n")) == Experiment(name="mine", train=settled(TrainSettings(), gpu=False))
 
 
 def test_the_name_comes_from_the_file_the_content_or_the_caller(tmp_path: Path):

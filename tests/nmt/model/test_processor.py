@@ -53,15 +53,18 @@ def test_bfloat16_is_fast_on_amx_and_on_amd(tmp_path, vendor, level, flags, fast
         ({"precision": "float16"}, True, "float16"),
         ({}, True, "float32"),
         ({"xla": True}, False, "float32"),
+        ({"products": "highest"}, False, "float32"),
     ],
 )
 def test_auto_is_bfloat16_only_where_it_is_the_fast_way(tmp_path, monkeypatch, settings, gpu, here):
     monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS", raising=False)
     (tmp_path / "zen4").write_text("vendor_id\t: AuthenticAMD\nflags\t: avx512_bf16\n")
+    (tmp_path / "amx").write_text("vendor_id\t: GenuineIntel\ncpuid level\t: 32\nflags\t: avx512_bf16 amx_bf16\n")
     (tmp_path / "older").write_text("vendor_id\t: AuthenticAMD\nflags\t: avx2\n")
     asked, elsewhere = TrainSettings(**settings), settings.get("precision", "float32")
     assert settled(asked, gpu, tmp_path / "zen4").precision == here
     assert settled(asked, gpu, tmp_path / "older").precision == elsewhere
+    assert settled(asked, gpu, tmp_path / "amx").precision == elsewhere
     monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
     assert settled(asked, gpu, tmp_path / "zen4").precision == elsewhere
 

@@ -208,7 +208,7 @@ def make_run(tmp_path: Path) -> Callable[..., Run]:
             },
             "train": {
                 "steps": steps, "epochs": trains[-1]["epoch"], "parameters": PARAMETERS,
-                "precision": "bfloat16", "training_seconds": trains[-1]["seconds"],
+                "training_seconds": trains[-1]["seconds"],
                 "evaluation_seconds": 5.0 * len(evals), "dev_bleu": evals[-1]["bleu"], "dev_loss": evals[-1]["loss"],
             },
         }  # fmt: skip

@@ -82,6 +82,7 @@ def test_the_page_holds_every_section_and_plot(make_run: Any, monitored: Any, tm
     assert page.count("<svg") == 8
     for name in ("answers", "curves", "data", "samples", "checkpoint", "stages", "settings", "versions"):
         assert f'<section id="{name}">' in page
+    assert "all ranks, median; in auto" in page  # a made-up run: read from a file, its precision would be settled
     assert "prefers-color-scheme: dark" in page and "@media print" in page
     assert "#0303" not in page and "#0101" not in page and "#0202" not in page  # no placeholder colour is left
     assert "steps: <span>1000</span> <small># default 50000</small>" in page

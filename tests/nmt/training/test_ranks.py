@@ -71,9 +71,10 @@ def test_xla_trains_as_without_it(job):
     np.testing.assert_allclose(losses(compiled), losses(plain), rtol=1e-4)
 
 
-@pytest.mark.parametrize("ranks", [2, 3])  # with three, the order of adding shows in the last digit
-def test_ranks_resume_to_the_last_digit(job, ranks):
-    whole, stopped = job("whole", ranks=ranks), job("stopped", ranks=ranks)
+@pytest.mark.parametrize(("ranks", "precision"), [(2, "bfloat16"), (3, "float32")])
+def test_ranks_resume_to_the_last_digit(job, ranks, precision):
+    """With three ranks, the order of adding shows in the last digit."""
+    whole, stopped = (job(name, ranks=ranks, precision=precision) for name in ("whole", "stopped"))
     train(whole)
     train(stopped, steps=3)
     said = train(stopped)
