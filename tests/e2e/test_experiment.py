@@ -63,7 +63,7 @@ def test_ctrl_c_ends_a_training_in_an_orderly_way(tmp_path):
 
 @pytest.fixture(scope="module")
 def finished(place):
-    """The first run, complete, with no server but Prefect's in-process one; a real server for all that follow."""
+    """The first run, complete, with no server but Prefect's temporary one; a real server for all that follow."""
     done = place.wmtflow("run", place.config)
     assert done.returncode == 0, done.stdout + done.stderr
     first = result(place)
