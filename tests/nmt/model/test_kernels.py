@@ -211,7 +211,8 @@ def test_a_damaged_library_is_made_again(tmp_path):
 
 def test_lanes_without_pairs_add_nothing(both):
     """A batch of one pair in three lanes: two of them have no rows at all."""
-    job = SimpleNamespace(train=TrainSettings(layers=1, width=16, heads=2, feed_forward=32), seed=1)
+    sizes = {"layers": 1, "width": 16, "heads": 2, "feed_forward": 32}
+    job = SimpleNamespace(train=TrainSettings(**sizes, precision="float32"), seed=1)
     job.shape = ModelShape(50, 1, 16, 2, 32)
     ids = tf.constant([[5, 6, 7, 3]])
 
