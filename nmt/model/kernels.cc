@@ -1,5 +1,5 @@
-// Dropout and layer normalisation for CPUs, each in one pass over the numbers where TensorFlow's operations take many;
-// and matrix products, on processors with a unit for them.
+// Dropout, layer normalisation and the softmax of the loss for CPUs, each in one pass over the numbers where TensorFlow's
+// operations take many; and matrix products, on processors with a unit for them.
 //
 // Written against TensorFlow's C interface, so it compiles in seconds and suits any build of that TensorFlow. A kernel
 // uses one thread: a lane has no more (see nmt/training/step.py).
@@ -14,13 +14,12 @@
 #include "tensorflow/c/tf_status.h"
 #include "tensorflow/c/tf_tensor.h"
 
+#include "numbers.h"
 #include "product.h"
+#include "softmax.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
-#define FOR_EACH_PROCESSOR __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define FOR_EACH_PROCESSOR
 #endif
 
 namespace {
@@ -85,21 +84,6 @@ const auto draw = philox;
 
 FOR_EACH_PROCESSOR void keep(const float* x, const uint16_t* levels, int dropped, float scale, int count, float* y) {
   for (int i = 0; i < count; ++i) y[i] = x[i] * (levels[i] >= dropped ? scale : 0.0f);
-}
-
-// A bfloat16 is the upper half of a float.
-float widened(uint16_t half) {
-  const uint32_t bits = uint32_t{half} << 16;
-  float value;
-  std::memcpy(&value, &bits, sizeof value);
-  return value;
-}
-
-// The nearest there is, of two the even one.
-uint16_t narrowed(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof bits);
-  return value != value ? 0x7FC0 : (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;
 }
 
 FOR_EACH_PROCESSOR void keep(const uint16_t* x, const uint16_t* levels, int dropped, float scale, int count,
@@ -194,6 +178,22 @@ struct Call {
     TF_GetInput(context, index, &held[count], status);
     return fine() ? held[count++] : nullptr;
   }
+  // An input that becomes the first output where nobody else needs it; else `values` is a place of its own.
+  template <class T>
+  const TF_Tensor* input_as_output(int index, T** values) {
+    TF_Tensor* seen = nullptr;
+    TF_GetInput(context, index, &seen, status);
+    if (!fine()) return nullptr;
+    int64_t sizes[8];
+    const int rank = std::min(TF_NumDims(seen), 8);
+    for (int i = 0; i < rank; ++i) sizes[i] = TF_Dim(seen, i);
+    TF_DeleteTensor(seen);  // one more holder, and it could not be taken over
+    int taken;
+    held[count] = TF_ForwardInputOrAllocateOutput(context, &index, 1, 0, sizes, rank, &taken, status);
+    if (!fine()) return nullptr;
+    *values = static_cast<T*>(TF_TensorData(held[count]));
+    return taken == index ? held[count++] : (++count, input(index));
+  }
   template <class T>
   bool output(int index, const int64_t* sizes, int rank, T** values) {  // of no size, they may be nowhere
     int64_t total = sizeof(T);
@@ -251,16 +251,19 @@ void drop_compute(void* given, TF_OpKernelContext* context) {
        *data<uint64_t>(first), static_cast<int>(settings->dropped), y);
 }
 
-void* norm_create(TF_OpKernelConstruction* construction) {
-  auto* epsilon = new float{};
+// The one setting of an operation, a float.
+void* float_create(TF_OpKernelConstruction* construction, const char* name) {
+  auto* value = new float{};
   TF_Status* status = TF_NewStatus();
-  TF_OpKernelConstruction_GetAttrFloat(construction, "epsilon", epsilon, status);
+  TF_OpKernelConstruction_GetAttrFloat(construction, name, value, status);
   if (TF_GetCode(status) != TF_OK) TF_OpKernelConstruction_Failure(construction, status);
   TF_DeleteStatus(status);
-  return epsilon;
+  return value;
 }
 
-void norm_delete(void* epsilon) { delete static_cast<float*>(epsilon); }
+void float_delete(void* value) { delete static_cast<float*>(value); }
+
+void* norm_create(TF_OpKernelConstruction* construction) { return float_create(construction, "epsilon"); }
 
 void norm_compute(void* epsilon, TF_OpKernelContext* context) {
   Call call(context);
@@ -287,6 +290,40 @@ void norm_gradient_compute(void*, TF_OpKernelContext* context) {
   if (!call.output(2, &width, 1, &dbias)) return;
   normalise_back(data<float>(dy), data<float>(x), data<float>(means), data<float>(inverses), data<float>(scale),
                  shape.count / width, width, dx, dscale, dbias);
+}
+
+void* softmax_create(TF_OpKernelConstruction* construction) { return float_create(construction, "apart"); }
+
+template <class T>
+void softmax_compute(void* apart, TF_OpKernelContext* context) {
+  Call call(context);
+  const TF_Tensor *labels = call.input(1), *scale = call.input(2);
+  T* out;
+  const TF_Tensor* z = call.input_as_output(0, &out);  // before anybody else holds the logits
+  if (!labels || !scale || !z) return;
+  const float factor = *static_cast<float*>(apart);
+  const Shape shape(z);
+  const int64_t rows = shape.rank ? shape.sizes[0] : 0, size = rows ? shape.count / rows : 0;
+  const auto* label = data<int32_t>(labels);
+  if (shape.rank != 2 || Shape(labels).count != rows || (factor != 0.0f && rows % 2) ||
+      std::any_of(label, label + rows, [size](int32_t l) { return l < 0 || l >= size; })) {
+    TF_SetStatus(call.status, TF_INVALID_ARGUMENT, "a softmax needs a row of logits for each label, and R-Drop two");
+    call.fine();
+    return;
+  }
+  float *nll, *right, *divergence;
+  if (!call.output(1, &rows, 1, &nll) || !call.output(2, &rows, 1, &right)) return;
+  if (!call.output(3, &rows, 1, &divergence)) return;
+  std::fill(divergence, divergence + rows, 0.0f);
+  Softmax<T> softmax(size, *data<float>(scale));
+  const T* logits = data<T>(z);
+  for (int64_t r = 0; r < rows; r += factor != 0.0f ? 2 : 1) {
+    const int64_t at = r * size;
+    if (factor != 0.0f)
+      softmax.two(logits + at, label + r, factor, out + at, nll + r, right + r, divergence + r);
+    else
+      softmax.one(logits + at, label[r], out + at, nll + r, right + r);
+  }
 }
 
 #if HAVE_TILES
@@ -341,7 +378,7 @@ void shape_of_first(TF_ShapeInferenceContext* context, TF_Status* status) {
 struct Operation {
   const char* name;
   const char* inputs[5];
-  const char* outputs[3];
+  const char* outputs[4];
   const char* attributes[2];
   void* (*create)(TF_OpKernelConstruction*);
   void (*compute)(void*, TF_OpKernelContext*);
@@ -355,9 +392,15 @@ const Operation kOperations[] = {
     {"WmtflowDropShort", {"x: bfloat16", "key: uint64", "first: uint64"}, {"y: bfloat16"},
      {"stream: int", "dropped: int"}, drop_create, drop_compute<uint16_t>, drop_delete},
     {"WmtflowNorm", {"x: float", "scale: float", "bias: float"}, {"y: float", "means: float", "inverses: float"},
-     {"epsilon: float"}, norm_create, norm_compute, norm_delete},
+     {"epsilon: float"}, norm_create, norm_compute, float_delete},
     {"WmtflowNormGradient", {"dy: float", "x: float", "means: float", "inverses: float", "scale: float"},
      {"dx: float", "dscale: float", "dbias: float"}, {}, nullptr, norm_gradient_compute, nullptr},
+    {"WmtflowSoftmax", {"z: float", "labels: int32", "scale: float"},
+     {"shares: float", "nll: float", "right: float", "divergence: float"}, {"apart: float"}, softmax_create,
+     softmax_compute<float>, float_delete},
+    {"WmtflowSoftmaxShort", {"z: bfloat16", "labels: int32", "scale: float"},
+     {"shares: bfloat16", "nll: float", "right: float", "divergence: float"}, {"apart: float"}, softmax_create,
+     softmax_compute<uint16_t>, float_delete},
 #if HAVE_TILES
     {"WmtflowProduct", {"a: float", "b: float"}, {"c: float"}, {}, nullptr, product_compute<false, false>, nullptr,
      product_shape<false, false>},

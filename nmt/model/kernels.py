@@ -1,9 +1,9 @@
-"""Kernels of our own (kernels.cc, product.h) for CPUs: dropout and layer normalisation, each one pass over the numbers,
-and matrix products on AMX.
+"""Kernels of our own (kernels.cc and its headers) for CPUs: dropout, layer normalisation and the softmax of the loss, each
+one pass over the numbers, and matrix products on AMX.
 
 They are compiled at first use, which takes some seconds, and kept in the cache folder. Where they are not in use (on a
-GPU, with XLA, without a compiler), TensorFlow's operations compute the same: dropout to the last bit, norms to their
-rounding. Products of 32-bit numbers keep 16 bits of each on AMX, where TensorFlow keeps 24, and 10 on GPUs.
+GPU, with XLA, without a compiler), TensorFlow's operations compute the same: dropout to the last bit, the others to
+their rounding. Products of 32-bit numbers keep 16 bits of each on AMX, where TensorFlow keeps 24, and 10 on GPUs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from nmt.config import cache_folder
 from nmt.model.shape import NORM_EPSILON
 
 Tensor = Any  # TensorFlow ships no types, hence the ignored decorator too
-SOURCES = [Path(__file__).with_name(name) for name in ("kernels.cc", "product.h")]
+SOURCES = [Path(__file__).with_name(name) for name in ("kernels.cc", "numbers.h", "product.h", "softmax.h")]
 FLAGS = ["-O3", "-fopenmp-simd", "-shared", "-fPIC"]
 library: Any = None  # the kernels, once they are in use
 tiles = False  # whether products are made by them too
@@ -102,6 +102,12 @@ def layer_norm(x: Tensor, scale: Tensor, bias: Tensor) -> tuple[Tensor, Any]:
         return tuple(library.wmtflow_norm_gradient(dy=dy, x=x, means=means, inverses=inverses, scale=scale))
 
     return y, gradient
+
+
+def softmax(z: Tensor, labels: Tensor, scale: Tensor | float, apart: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """nmt.model.loss's softmax of 32-bit floats or bfloat16, made in the place of the logits."""
+    operation = library.wmtflow_softmax if z.dtype == tf.float32 else library.wmtflow_softmax_short
+    return tuple(operation(z=z, labels=labels, scale=scale, apart=apart))
 
 
 def on_tiles(x: Tensor) -> bool:

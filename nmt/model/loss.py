@@ -25,6 +25,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from nmt.model import kernels
 from nmt.model.kernels import product
 from nmt.model.shape import LOSS_BLOCK as BLOCK
 
@@ -53,19 +54,13 @@ def token_losses(
         def block(start: Tensor, loss: Tensor, nll: Tensor, dhidden: Any, dembedding: Tensor) -> tuple[Any, ...]:
             end = tf.minimum(start + BLOCK, count)
             h, y = hidden[start:end], labels[start:end]
-            z = tf.cast(product(h, embedding, turn_b=True), tf.float32)
-            shares = tf.nn.softmax(z)
-            nll_of_each = -tf.math.log(tf.gather(shares, y, batch_dims=1) + TINY)
+            z = product(h, embedding, turn_b=True)
+            shares, nll_of_each, right, divergence = softmax(z, y, 1.0 if short == tf.float32 else scale, apart / 2)
             long, rows = tf.cast(h, tf.float32), tf.cast(tf.gather(embedding, y), tf.float32)
-            right = tf.gather(z, y, batch_dims=1)  # z_y
-            loss += tf.reduce_sum(nll_of_each + smoothing * right - spread * tf.linalg.matvec(long, row_sum))
+            mean = tf.linalg.matvec(long, row_sum)  # of a row of z, times the number of pieces
+            loss += tf.reduce_sum(nll_of_each + smoothing * right - spread * mean + divergence)
             nll += tf.reduce_sum(nll_of_each)
-            if apart:
-                divergence, shares = towards_each_other(tf.math.log(shares + TINY), shares, apart / 2)
-                loss += divergence
-            after = scale
-            if short != tf.float32:
-                shares, after = tf.cast(shares * scale, short), 1.0
+            after = scale if short == tf.float32 else 1.0
             towards = tf.cast(product(shares, embedding), tf.float32) * after
             towards -= spread * scale * row_sum + certain * scale * rows
             dhidden = dhidden.write(start // BLOCK, tf.cast(towards, short))
@@ -91,8 +86,27 @@ def token_losses(
     return loss, nll
 
 
+def softmax(z: Tensor, labels: Tensor, scale: Tensor | float, factor: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Of logits z [n, vocabulary]: the gradient of logsumexp(z), times `scale` and in the precision of z; and of each row
+    the negative log-likelihood of its label, the label's logit z_y, and its divergence for R-Drop, times `factor`.
+
+    With a `factor` the gradient is also that of the divergences.
+    """
+    if kernels.library and z.dtype in (tf.float32, tf.bfloat16):
+        return kernels.softmax(z, labels, scale, factor)
+    short, z = z.dtype, tf.cast(z, tf.float32)
+    shares = tf.nn.softmax(z)
+    nll = -tf.math.log(tf.gather(shares, labels, batch_dims=1) + TINY)
+    divergence = tf.zeros_like(nll)
+    if factor:
+        divergence, shares = towards_each_other(tf.math.log(shares + TINY), shares, factor)
+    if short != tf.float32:
+        shares = tf.cast(shares * scale, short)
+    return shares, nll, tf.gather(z, labels, batch_dims=1), divergence
+
+
 def towards_each_other(logs: Tensor, shares: Tensor, factor: float) -> tuple[Tensor, Tensor]:
-    """R-Drop: `factor` times the divergences of rows 2i and 2i+1, and the gradient of those and of logsumexp(z).
+    """R-Drop: `factor` times the divergence of each row from its other, and the gradient of those and of logsumexp(z).
 
     `logs` and `shares` [n, vocabulary] are the logarithms of the softmax and the softmax itself.
     """
@@ -102,4 +116,4 @@ def towards_each_other(logs: Tensor, shares: Tensor, factor: float) -> tuple[Ten
     ratios = tf.stack([ratio, -ratio], axis=1)
     divergence = tf.reduce_sum(shares * ratios, axis=-1, keepdims=True)
     gradient = shares * (1.0 + factor * (1.0 - divergence) + factor * ratios) - factor * tf.reverse(shares, [1])
-    return factor * tf.reduce_sum(divergence), tf.reshape(gradient, [-1, vocabulary])
+    return factor * tf.reshape(divergence, [-1]), tf.reshape(gradient, [-1, vocabulary])

@@ -15,7 +15,7 @@ import pytest
 import tensorflow as tf
 
 from nmt.config import TrainSettings
-from nmt.model import kernels, layers
+from nmt.model import kernels, layers, loss
 from nmt.model.shape import ModelShape
 from nmt.model.transformer import Transformer, seeded_dropout
 from nmt.training.ranks import Alone
@@ -71,6 +71,44 @@ def test_dropout_of_every_bfloat16_is_tensorflows(both):
     np.testing.assert_array_equal(np.isnan(own), np.isnan(plain))
     number = ~np.isnan(plain)
     np.testing.assert_array_equal(own[number].view(np.uint16), plain[number].view(np.uint16))
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("factor", [0.0, 1.5], ids=["alone", "r_drop"])
+@pytest.mark.parametrize("shape", [(2, 1), (8, 13), (6, 1_000), (4, 32_768), (0, 5)], ids=str)
+def test_softmax_is_tensorflows_to_its_rounding(both, precision, factor, shape):
+    generator = np.random.default_rng(shape[1])
+    z = tf.cast(generator.normal(0, 6, shape) - 50, precision)
+    labels = tf.constant(generator.integers(0, shape[1], shape[0]), tf.int32)
+    plain, own = both(lambda: tf.function(lambda: loss.softmax(z + 0, labels, 1.0, factor))())  # traced anew
+    for left, right in zip(own, plain, strict=True):
+        assert (left.dtype, left.shape) == (right.dtype, right.shape)
+        left, right = (tf.cast(x, tf.float32).numpy() for x in (left, right))
+        rounding = 2.0**-7 if left.ndim == 2 and precision == "bfloat16" else 2e-5
+        np.testing.assert_allclose(left, right, rtol=rounding, atol=1e-5 * abs(right).max(initial=1e-3))
+
+
+def test_softmax_of_what_is_no_number_is_none(both):
+    """A training that goes wrong is to be seen to."""
+    for bad in (np.nan, np.inf):
+        z = tf.constant([[1.0, bad, 2.0], [1.0, -np.inf, 2.0]])
+        _, (shares, nll, _, _) = both(lambda z=z: loss.softmax(z, tf.constant([0, 0]), 1.0, 0.0))
+        assert np.isnan(nll[0]) and np.isnan(shares[0]).all()
+        np.testing.assert_allclose(shares[1], [0.268941, 0, 0.731059], rtol=1e-5, atol=1e-30)
+
+
+def test_logits_that_others_need_stay_as_they_are(both):
+    z, labels = tf.random.stateless_normal([4, 9], [1, 2]), tf.constant([0, 1, 2, 8])
+    before = z.numpy()
+    both(lambda: loss.softmax(z, labels, 1.0, 0.0))
+    np.testing.assert_array_equal(z, before)
+
+
+@pytest.mark.parametrize(("labels", "factor"), [([0, 9], 0.0), ([-1, 0], 0.0), ([0], 0.0), ([0, 0, 0], 1.0)])
+def test_softmax_refuses_what_does_not_fit(library, labels, factor):
+    z = tf.zeros([max(len(labels), 2), 9])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="a row of logits for each label"):
+        library.wmtflow_softmax(z=z, labels=labels, scale=1.0, apart=factor)
 
 
 def test_processors_without_wide_registers_draw_the_same(tmp_path):
