@@ -1,5 +1,5 @@
-"""Kernels of our own (kernels.cc and its headers) for CPUs: dropout, layer normalisation and the softmax of the loss, each
-one pass over the numbers, and matrix products on AMX.
+"""Kernels of our own (kernels.cc and its headers) for CPUs: dropout, layer normalisation and the softmax of the loss,
+each one pass over the numbers, and matrix products on AMX.
 
 They are compiled at first use, which takes some seconds, and kept in the cache folder. Where they are not in use (on a
 GPU, with XLA, without a compiler), TensorFlow's operations compute the same: dropout to the last bit, the others to

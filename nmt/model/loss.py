@@ -87,10 +87,10 @@ def token_losses(
 
 
 def softmax(z: Tensor, labels: Tensor, scale: Tensor | float, factor: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Of logits z [n, vocabulary]: the gradient of logsumexp(z), times `scale` and in the precision of z; and of each row
-    the negative log-likelihood of its label, the label's logit z_y, and its divergence for R-Drop, times `factor`.
+    """Of logits z [n, vocabulary]: the gradient of logsumexp(z), times `scale` and in the precision of z.
 
-    With a `factor` the gradient is also that of the divergences.
+    And of each row the negative log-likelihood of its label, the label's logit z_y, and for R-Drop `factor` times its
+    divergence, whose gradient is then added to the other.
     """
     if kernels.library and z.dtype in (tf.float32, tf.bfloat16):
         return kernels.softmax(z, labels, scale, factor)
