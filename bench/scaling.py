@@ -1,6 +1,6 @@
 """How training scales over Horovod ranks: the same updates made by one rank with one thread, and by two with one each.
 
-    python bench/scaling.py [--rounds 5] [--precision float32]
+    python bench/scaling.py [--rounds 5] [--precision float32] [--shared-memory]
 
 Updates of two sizes: of two batches of 4,096 tokens, and of six, close to the 25,000 tokens an update has in the paper
 on the Transformer. One rank accumulates them all, two do half each. Real trainings, started as the pipeline starts
@@ -23,10 +23,10 @@ PARTS = (2, 6)  # batches in an update
 WARM, TIMED = 12, 48  # batches
 
 
-def speed(folder: Path, work: Path, ranks: int, parts: int, precision: str) -> tuple[float, str]:
+def speed(folder: Path, work: Path, ranks: int, parts: int, precision: str, shared: bool) -> tuple[float, str]:
     """Target pieces per second of a training on so many ranks of one thread, and what it computed in."""
     size = replace(TINY, warm=WARM // parts)
-    how = {"ranks": ranks, "threads": 1, "accumulate": parts // ranks, "precision": precision}
+    how = {"ranks": ranks, "threads": 1, "accumulate": parts // ranks, "precision": precision, "shared_memory": shared}
     job, pieces, _ = trained(folder, size, work, TIMED // parts, **how)
     return pieces, job.train.precision
 
@@ -36,6 +36,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--precision", choices=["auto", "float32", "bfloat16"], default="auto", help="train.precision")
+    parser.add_argument("--shared-memory", action="store_true", help="train.shared_memory")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     ratios: dict[int, list[float]] = {TINY.tokens * parts: [] for parts in PARTS}
@@ -44,7 +45,15 @@ def main() -> None:
         for number in range(options.rounds):
             for parts, found in zip(PARTS, ratios.values(), strict=True):
                 (one, used), (two, _) = (
-                    speed(folder, Path(place, f"{number}-{parts}-{r}"), r, parts, options.precision) for r in (1, 2)
+                    speed(
+                        folder,
+                        Path(place, f"{number}-{parts}-{r}"),
+                        r,
+                        parts,
+                        options.precision,
+                        options.shared_memory,
+                    )
+                    for r in (1, 2)
                 )
                 found.append(two / one)
                 print(

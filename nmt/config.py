@@ -252,6 +252,7 @@ class TrainSettings(Settings):
     xla: bool = speed(False, "let XLA compile what it can: once for each shape of batch, so for long trainings on GPUs")
     fp16_compression: bool = Field(False, description="send gradients between ranks as 16-bit floats")
     launcher: Literal["gloo", "mpi"] = speed("gloo", "what starts the ranks: horovodrun, or mpirun (Horovod with MPI)")
+    shared_memory: bool = speed(False, "CPU ranks of one machine sum gradients in its memory, not by Horovod; not fp16")
     fusion_mb: int = speed(64, "GPUs: Horovod sends gradients in messages of up to this many MB; CPUs send one", ge=0)
     cycle_ms: float = speed(
         0.0, "milliseconds Horovod waits for gradients to send together; 0: as suits the device", ge=0

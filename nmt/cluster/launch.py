@@ -33,6 +33,7 @@ ENDED = re.compile(r"^Process (\d+) exit with status code (\d+)")  # what horovo
 PR_SET_PDEATHSIG = 1
 GPU = Path("/dev/nvidia0")  # there where NVIDIA's driver is
 CORE_RATE = 6e10  # operations per second of a core in training, roughly: it decides only how often Horovod wakes
+SELDOM_MS = 50.0  # where Horovod sends nothing but what an evaluation found
 WAKING_MS = 0.25  # of a core, for Horovod to find that there is nothing to send
 
 
@@ -60,6 +61,8 @@ def cycle_ms(job: Job) -> float:
     settings = job.train
     if settings.cycle_ms or GPU.exists():
         return settings.cycle_ms or 1.0
+    if settings.shared_memory and not settings.fp16_compression:
+        return SELDOM_MS
     cores = shared_out(settings, gpu=False).all
     update = 6 * job.shape.parameters * settings.pieces_per_update / (cores * CORE_RATE)  # seconds
     return round(min(math.sqrt(2 * update * 1_000 * WAKING_MS), 100), 1)

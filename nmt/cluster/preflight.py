@@ -90,7 +90,7 @@ def memory(experiment: Experiment) -> Check:
     """
     train, gpu = experiment.train, gpu_count() > 0
     model, lanes = shape(experiment), shared_out(train, gpu).lanes
-    copies = 4 + lanes + (train.accumulate > 1) + (train.ranks > 1 and not gpu)
+    copies = 4 + lanes + (train.accumulate > 1) + (train.ranks > 1 and not gpu) * (1 + train.shared_memory)
     each = 4 * (model.parameters * copies + 2 * lanes * LOSS_BLOCK * model.vocabulary) + 0.8 * GB
     need = each * train.ranks / GB
     free = psutil.virtual_memory().available / GB

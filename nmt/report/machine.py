@@ -63,6 +63,8 @@ def network_use(facts: Facts) -> Parts:
         one = seen[0]
         between = (
             f"its {count} ranks passed gradients over the loopback ({rate(one.loopback)} on average)"
+            if count > 1 and not facts.experiment.train.shared_memory
+            else f"its {count} ranks summed gradients in its memory"
             if count > 1
             else "its one rank exchanged no gradients"
         )

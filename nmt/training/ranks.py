@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import tensorflow as tf
 
 from nmt.errors import TrainingError
+from nmt.training.shared import SharedSum, reserve
 
 Tensor = Any
 Thing = TypeVar("Thing")
+FIGURES = 3  # loss, negative log-likelihood and pieces travel with the gradients
 
 
 class Ranks(Protocol):
@@ -18,6 +21,9 @@ class Ranks(Protocol):
     rank: int
     size: int
     local_rank: int  # among those on the same machine
+
+    def prepare(self, parameters: int) -> None:
+        """Make ready to sum the gradients of so many parameters."""
 
     def sum(self, gradients: list[Tensor], figures: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         """Each tensor summed over all ranks; figures always to the last bit, gradients perhaps in 16 bits."""
@@ -39,6 +45,9 @@ class Alone:
     size = 1
     local_rank = 0
 
+    def prepare(self, parameters: int) -> None:
+        """Nothing to do."""
+
     def sum(self, gradients: list[Tensor], figures: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         """The tensors themselves."""
         return gradients, figures
@@ -58,7 +67,7 @@ class Alone:
 class Horovod:
     """Ranks started by horovodrun or mpirun."""
 
-    def __init__(self, size: int, fp16_compression: bool) -> None:
+    def __init__(self, size: int, fp16_compression: bool, shared_memory: bool = False) -> None:
         import horovod.tensorflow as hvd
 
         hvd.init()
@@ -72,16 +81,34 @@ class Horovod:
         self.local_rank = hvd.local_rank()
         self.compression = hvd.Compression.fp16 if fp16_compression else hvd.Compression.none
         self.gpus = bool(tf.config.list_physical_devices("GPU"))
+        # What is compressed is meant for a wire, and GPUs sum without the CPU.
+        self.may_share = shared_memory and not (fp16_compression or self.gpus) and hvd.local_size() == size
+        self.shared: SharedSum | None = None
+
+    def prepare(self, parameters: int) -> None:
+        """Where all ranks are on the CPUs of one machine, their gradients and FIGURES more are summed in its memory."""
+        if not self.may_share:
+            return
+        count = parameters + FIGURES
+        found = self.share(reserve(self.size, count) if self.rank == 0 else "")
+        if " " in found:  # no path, but why there is none
+            if self.rank == 0:
+                print(f"gradients are summed by Horovod, not in shared memory: {found}", flush=True)
+            return
+        self.shared = SharedSum(found, self.rank, self.size, count)
+        self.gather(None)  # all have it open
+        if self.rank == 0:
+            Path(found).unlink()
 
     def sum(self, gradients: list[Tensor], figures: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         """Each tensor summed over all ranks. Figures are counts, which 16 bits would round."""
         if self.gpus:  # what is ready travels while the rest is still being computed
             summed = [self.summed(tensor, self.compression) for tensor in gradients]
         elif self.compression is self.hvd.Compression.none:
-            *summed, together = self.at_once([*gradients, tf.stack(figures)], self.compression)
+            *summed, together = self.at_once([*gradients, tf.stack(figures)])
             return summed, tf.unstack(together)
         else:
-            summed = self.at_once(gradients, self.compression)
+            summed = self.at_once(gradients)
         # Ready since the forward pass, they would be sent after all else: with one thread TensorFlow does first what
         # became ready last. Held back until the last gradient they travel with it, and no update waits for them alone.
         with tf.control_dependencies(gradients):
@@ -92,7 +119,7 @@ class Horovod:
         """A tensor summed over all ranks."""
         return self.hvd.allreduce(tensor, op=self.hvd.Sum, compression=compression)
 
-    def at_once(self, tensors: list[Tensor], compression: Any) -> list[Tensor]:
+    def at_once(self, tensors: list[Tensor]) -> list[Tensor]:
         """Tensors summed in one message, always in the same order.
 
         On CPUs sending takes the very cores that compute, so nothing is gained by sending some earlier; and Horovod is
@@ -100,7 +127,11 @@ class Horovod:
         """
         if not tensors:
             return []
-        flat = self.summed(tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], 0), compression)
+        flat = tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], 0)
+        if self.shared and len(tensors) > 1:  # not the figures alone, of an evaluation
+            flat = tf.numpy_function(self.shared, [flat], tf.float32)
+        else:
+            flat = self.summed(flat, self.compression)
         parts = tf.split(flat, tf.stack([tf.size(tensor) for tensor in tensors]), num=len(tensors))
         return [tf.reshape(part, tf.shape(tensor)) for part, tensor in zip(parts, tensors, strict=True)]
 

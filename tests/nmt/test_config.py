@@ -243,7 +243,7 @@ SPEED = {
     "tokenize": {"workers"},
     "train": {
         *("threads", "xla", "checkpoint_minutes", "log_every"),
-        *("launcher", "fusion_mb", "cycle_ms", "stall_seconds"),
+        *("launcher", "shared_memory", "fusion_mb", "cycle_ms", "stall_seconds"),
     },
     "score": {"batch_tokens", "threads"},
 }

@@ -15,6 +15,7 @@ from nmt.errors import TrainingError
 from nmt.training import checkpoints
 from nmt.training.pulse import Watch
 from nmt.training.records import read
+from nmt.training.shared import PLACE
 
 
 def train(job, watch=None, **changes):
@@ -60,6 +61,24 @@ def test_two_ranks_make_the_updates_of_one_that_accumulates(job):
     assert [row["bleu"] for row in evals[0]] == [row["bleu"] for row in evals[1]]
     assert [row["samples"] for row in evals[0]] == [row["samples"] for row in evals[1]]  # put together in order
     assert (two.export / "model.bin").is_file() and (two.export.with_name("weights.npz")).is_file()
+
+
+def test_sums_in_shared_memory_are_horovods_and_leave_no_file(job):
+    before = set(PLACE.iterdir())
+    by_horovod, shared = (job(name, ranks=2, threads=1) for name in ("horovod", "shared"))
+    train(by_horovod)
+    said = train(shared, shared_memory=True)
+    assert not any("not in shared memory" in line for line in said), said
+    assert losses(shared) == losses(by_horovod)  # of two numbers, the order of adding makes no difference
+    assert not {path.name for path in set(PLACE.iterdir()) - before if path.name.startswith("wmtflow-")}
+
+
+def test_three_ranks_repeat_the_last_digit_in_shared_memory(job):
+    whole, stopped = (job(name, ranks=3, shared_memory=True) for name in ("whole", "stopped"))
+    train(whole)
+    train(stopped, steps=3)
+    train(stopped)
+    assert losses(stopped) == losses(whole)
 
 
 def test_xla_trains_as_without_it(job):
