@@ -1,6 +1,6 @@
 """How training scales over Horovod ranks: the same updates made by one rank with one thread, and by two with one each.
 
-    python bench/scaling.py [--rounds 5] [--precision float32] [--shared-memory]
+    python bench/scaling.py [--rounds 5] [--precision float32] [--no-shared-memory]
 
 Updates of two sizes: of two batches of 4,096 tokens, and of six, close to the 25,000 tokens an update has in the paper
 on the Transformer. One rank accumulates them all, two do half each. Real trainings, started as the pipeline starts
@@ -36,7 +36,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--precision", choices=["auto", "float32", "bfloat16"], default="auto", help="train.precision")
-    parser.add_argument("--shared-memory", action="store_true", help="train.shared_memory")
+    how = argparse.BooleanOptionalAction
+    parser.add_argument("--shared-memory", action=how, default=True, help="train.shared_memory")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     ratios: dict[int, list[float]] = {TINY.tokens * parts: [] for parts in PARTS}

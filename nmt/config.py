@@ -252,7 +252,7 @@ class TrainSettings(Settings):
     xla: bool = speed(False, "let XLA compile what it can: once for each shape of batch, so for long trainings on GPUs")
     fp16_compression: bool = Field(False, description="send gradients between ranks as 16-bit floats")
     launcher: Literal["gloo", "mpi"] = speed("gloo", "what starts the ranks: horovodrun, or mpirun (Horovod with MPI)")
-    shared_memory: bool = speed(False, "CPU ranks of one machine sum gradients in its memory, not by Horovod; not fp16")
+    shared_memory: bool = speed(True, "CPU ranks of one machine sum gradients in its memory, not by Horovod; not fp16")
     fusion_mb: int = speed(64, "GPUs: Horovod sends gradients in messages of up to this many MB; CPUs send one", ge=0)
     cycle_ms: float = speed(
         0.0, "milliseconds Horovod waits for gradients to send together; 0: as suits the device", ge=0
@@ -274,6 +274,11 @@ class TrainSettings(Settings):
     def pieces_per_update(self) -> int:
         """Target pieces that one rank reads in one update, roughly: a pair is taken for one of 28."""
         return self.batch * self.accumulate * (1 if self.batch_unit == "tokens" else 28) * (2 if self.r_drop else 1)
+
+    @property
+    def sums_in_memory(self) -> bool:
+        """Whether CPU ranks of one machine sum in its memory; what is compressed is meant for a wire."""
+        return self.shared_memory and self.ranks > 1 and not self.fp16_compression
 
     @model_validator(mode="after")
     def _sizes_agree(self) -> TrainSettings:

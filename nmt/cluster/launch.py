@@ -61,7 +61,7 @@ def cycle_ms(job: Job) -> float:
     settings = job.train
     if settings.cycle_ms or GPU.exists():
         return settings.cycle_ms or 1.0
-    if settings.shared_memory and not settings.fp16_compression:
+    if settings.sums_in_memory:
         return SELDOM_MS
     cores = shared_out(settings, gpu=False).all
     update = 6 * job.shape.parameters * settings.pieces_per_update / (cores * CORE_RATE)  # seconds

@@ -86,11 +86,11 @@ def memory(experiment: Experiment) -> Check:
     """Weights, gradients and both moments in every rank, with TensorFlow itself and its activations.
 
     Every lane has gradients of its own, and of the loss a block of logits and of their softmax. Sums over several
-    batches are kept, and CPU ranks send a copy of all gradients.
+    batches are kept, and CPU ranks exchange a copy of all gradients for one of their sum.
     """
     train, gpu = experiment.train, gpu_count() > 0
     model, lanes = shape(experiment), shared_out(train, gpu).lanes
-    copies = 4 + lanes + (train.accumulate > 1) + (train.ranks > 1 and not gpu) * (1 + train.shared_memory)
+    copies = 4 + lanes + (train.accumulate > 1) + 2 * (train.ranks > 1 and not gpu)
     each = 4 * (model.parameters * copies + 2 * lanes * LOSS_BLOCK * model.vocabulary) + 0.8 * GB
     need = each * train.ranks / GB
     free = psutil.virtual_memory().available / GB

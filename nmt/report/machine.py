@@ -62,9 +62,7 @@ def network_use(facts: Facts) -> Parts:
     if len(seen) == 1:
         one = seen[0]
         between = (
-            f"its {count} ranks passed gradients over the loopback ({rate(one.loopback)} on average)"
-            if count > 1 and not facts.experiment.train.shared_memory
-            else f"its {count} ranks summed gradients in its memory"
+            f"what its {count} ranks exchanged stayed on it ({rate(one.loopback)} over the loopback on average)"
             if count > 1
             else "its one rank exchanged no gradients"
         )

@@ -189,7 +189,7 @@ def network(facts: Facts, seen: list[Host]) -> Plot:
         "Traffic flat against a limit means that training waits for the network."
     )
     if len(seen) == 1:
-        caption = "One host: what its ranks exchange stays on the loopback and never meets a network."
+        caption = "One host: what its ranks exchange, in memory or over the loopback, never meets a network."
     return Plot("network", "Network", caption, draw("network", time_label(facts), "Mbit/s", list(unique.values())))
 
 

@@ -35,11 +35,7 @@ def main() -> None:
     job = Job.model_validate_json(Path(sys.argv[1]).read_text(encoding="utf-8"))
     threading.Thread(target=end_with_owner, daemon=True, name="owner").start()
     try:
-        ranks: Ranks = (
-            Horovod(job.train.ranks, job.train.fp16_compression, job.train.shared_memory)
-            if job.train.ranks > 1
-            else Alone()
-        )
+        ranks: Ranks = Horovod(job.train) if job.train.ranks > 1 else Alone()
         threads = use_devices(job, ranks)
         trainer = Trainer(job, ranks, threads.all, threads.lanes)
         with trainer.pulse:

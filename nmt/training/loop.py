@@ -118,7 +118,7 @@ class Trainer:
                 path, self.state = found
                 self.saved.read(str(path / "weights")).assert_consumed()
                 say(f"resuming from {path.name}")
-        self.ranks.prepare(self.job.shape.parameters)
+        self.ranks.prepare([*self.job.shape.weights().values()])
         self.state = self.ranks.share(self.state)
         self.ranks.broadcast(self.step.variables())
 

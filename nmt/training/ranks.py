@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import tensorflow as tf
 
+from nmt.config import TrainSettings
 from nmt.errors import TrainingError
-from nmt.training.shared import SharedSum, reserve
+from nmt.training.shared import Shape, SharedSum, path_of, reserve
 
 Tensor = Any
 Thing = TypeVar("Thing")
@@ -22,8 +24,8 @@ class Ranks(Protocol):
     size: int
     local_rank: int  # among those on the same machine
 
-    def prepare(self, parameters: int) -> None:
-        """Make ready to sum the gradients of so many parameters."""
+    def prepare(self, shapes: list[Shape]) -> None:
+        """Make ready to sum gradients of these shapes."""
 
     def sum(self, gradients: list[Tensor], figures: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         """Each tensor summed over all ranks; figures always to the last bit, gradients perhaps in 16 bits."""
@@ -45,7 +47,7 @@ class Alone:
     size = 1
     local_rank = 0
 
-    def prepare(self, parameters: int) -> None:
+    def prepare(self, shapes: list[Shape]) -> None:
         """Nothing to do."""
 
     def sum(self, gradients: list[Tensor], figures: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
@@ -67,10 +69,11 @@ class Alone:
 class Horovod:
     """Ranks started by horovodrun or mpirun."""
 
-    def __init__(self, size: int, fp16_compression: bool, shared_memory: bool = False) -> None:
+    def __init__(self, settings: TrainSettings) -> None:
         import horovod.tensorflow as hvd
 
         hvd.init()
+        size = settings.ranks
         if hvd.size() != size:
             raise TrainingError(
                 f"{size} ranks were started and Horovod knows of {hvd.size()}: it was built without what started them. "
@@ -79,31 +82,40 @@ class Horovod:
         self.hvd = hvd
         self.rank, self.size = hvd.rank(), size
         self.local_rank = hvd.local_rank()
-        self.compression = hvd.Compression.fp16 if fp16_compression else hvd.Compression.none
+        self.compression = hvd.Compression.fp16 if settings.fp16_compression else hvd.Compression.none
         self.gpus = bool(tf.config.list_physical_devices("GPU"))
-        # What is compressed is meant for a wire, and GPUs sum without the CPU.
-        self.may_share = shared_memory and not (fp16_compression or self.gpus) and hvd.local_size() == size
+        self.may_share = (
+            settings.sums_in_memory and not self.gpus and hvd.local_size() == size
+        )  # GPUs sum by themselves
         self.shared: SharedSum | None = None
 
-    def prepare(self, parameters: int) -> None:
-        """Where all ranks are on the CPUs of one machine, their gradients and FIGURES more are summed in its memory."""
+    def prepare(self, shapes: list[Shape]) -> None:
+        """Where all ranks are on the CPUs of one machine, gradients and figures are summed in its memory."""
         if not self.may_share:
             return
-        count = parameters + FIGURES
-        found = self.share(reserve(self.size, count) if self.rank == 0 else "")
-        if " " in found:  # no path, but why there is none
-            if self.rank == 0:
-                print(f"gradients are summed by Horovod, not in shared memory: {found}", flush=True)
-            return
-        self.shared = SharedSum(found, self.rank, self.size, count)
-        self.gather(None)  # all have it open
+        shapes = [*shapes, (FIGURES,)]
+        handle = reserve(self.size, shapes) if self.rank == 0 else 0
+        path = self.share(path_of(handle))
+        trouble = ""
+        try:
+            self.shared = SharedSum(Path(path), self.rank, self.size, shapes)
+        except OSError as error:  # some systems keep processes from each other
+            trouble = str(error)
+        troubles = [*filter(None, self.gather(trouble))]  # now all have it open, or cannot
         if self.rank == 0:
-            Path(found).unlink()
+            os.close(handle)
+        if troubles:
+            self.shared = None
+            if self.rank == 0:
+                print(f"gradients are summed by Horovod, for memory cannot be shared: {troubles[0]}", flush=True)
 
     def sum(self, gradients: list[Tensor], figures: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         """Each tensor summed over all ranks. Figures are counts, which 16 bits would round."""
         if self.gpus:  # what is ready travels while the rest is still being computed
             summed = [self.summed(tensor, self.compression) for tensor in gradients]
+        elif self.shared and gradients:  # not the figures alone, of an evaluation
+            *summed, together = in_memory(self.shared, [*gradients, tf.stack(figures)])
+            return summed, tf.unstack(together)
         elif self.compression is self.hvd.Compression.none:
             *summed, together = self.at_once([*gradients, tf.stack(figures)])
             return summed, tf.unstack(together)
@@ -128,10 +140,7 @@ class Horovod:
         if not tensors:
             return []
         flat = tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], 0)
-        if self.shared and len(tensors) > 1:  # not the figures alone, of an evaluation
-            flat = tf.numpy_function(self.shared, [flat], tf.float32)
-        else:
-            flat = self.summed(flat, self.compression)
+        flat = self.summed(flat, self.compression)
         parts = tf.split(flat, tf.stack([tf.size(tensor) for tensor in tensors]), num=len(tensors))
         return [tf.reshape(part, tf.shape(tensor)) for part, tensor in zip(parts, tensors, strict=True)]
 
@@ -148,3 +157,9 @@ class Horovod:
         """The things of all ranks, in their order, on every rank."""
         things: list[Thing] = self.hvd.allgather_object(thing)
         return things
+
+
+def in_memory(shared: SharedSum, tensors: list[Tensor]) -> list[Tensor]:
+    """Tensors summed in shared memory. TensorFlow reads the sums where they lie, and never writes there."""
+    sums: list[Tensor] = tf.numpy_function(shared, tensors, [tensor.dtype for tensor in tensors])
+    return [tf.ensure_shape(total, tensor.shape) for total, tensor in zip(sums, tensors, strict=True)]
