@@ -84,9 +84,8 @@ class Horovod:
         self.local_rank = hvd.local_rank()
         self.compression = hvd.Compression.fp16 if settings.fp16_compression else hvd.Compression.none
         self.gpus = bool(tf.config.list_physical_devices("GPU"))
-        self.may_share = (
-            settings.sums_in_memory and not self.gpus and hvd.local_size() == size
-        )  # GPUs sum by themselves
+        # GPUs sum by themselves.
+        self.may_share = settings.sums_in_memory and not self.gpus and hvd.local_size() == size
         self.shared: SharedSum | None = None
 
     def prepare(self, shapes: list[Shape]) -> None:

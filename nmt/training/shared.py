@@ -62,7 +62,7 @@ class SharedSum:
         return self.sums
 
     def meet(self) -> None:
-        """Wait until all ranks have come here."""
+        """Wait until all ranks have come here; x86 shows them what was written before in the order of writing."""
         self.reached[self.rank] += 1
         while self.reached.min() < self.reached[self.rank]:
             time.sleep(POLL)
